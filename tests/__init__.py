@@ -1,0 +1,1 @@
+"""Everything that proves a sentence about Clew, grouped by kind of proof."""
