@@ -1,0 +1,136 @@
+"""A journal's directory: made whole or not at all, recognised, and mapped into memory."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import tempfile
+import time
+import uuid
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import lmdb
+import msgspec
+
+from ..errors import ForeignJournal
+from .files import DATA_FILE, LOCK_FILE, sync_folder
+from .transaction import DATABASES, Databases
+
+__all__ = ["LAYOUT_VERSION", "Meta", "create", "map_files", "probe", "refusing"]
+
+LAYOUT_VERSION: Final = 1
+"""The newest layout of a journal that this version reads and writes."""
+
+_META_KEY: Final = b"journal"
+_NEW: Final = ".new-"
+_DENIED: Final = frozenset({errno.EACCES, errno.EROFS, errno.EPERM})
+
+
+class Meta(msgspec.Struct, frozen=True):
+    """What a journal says of itself."""
+
+    layout: int
+    journal: str
+    created_at: int
+
+
+def create(path: Path) -> None:
+    """Make an empty journal: it is built beside and moved into place, so that a crash leaves all of it or nothing."""
+    for left in path.glob(f"{_NEW}*"):
+        shutil.rmtree(left)
+    new = Path(tempfile.mkdtemp(prefix=_NEW, dir=path))
+    meta = Meta(LAYOUT_VERSION, str(uuid.uuid4()), time.time_ns())
+    with map_files(new, readonly=False, lock=False, map_bytes=1 << 20) as env:
+        databases = Databases.of(env, create=True)
+        with env.begin(write=True, db=databases.meta) as txn:
+            txn.put(_META_KEY, msgspec.json.encode(meta))
+    (new / DATA_FILE).replace(path / DATA_FILE)
+    shutil.rmtree(new)
+    sync_folder(path)
+    sync_folder(path.parent)
+
+
+def probe(path: Path) -> Meta:
+    """Return what the journal says of itself. Changes nothing: without a lock file there is nobody to lock out.
+
+    Raises:
+        ForeignJournal: it is of a newer layout.
+        lmdb.Error, msgspec.MsgspecError: it is not a journal; see `refusing`.
+    """
+    with map_files(path, readonly=True, lock=(path / LOCK_FILE).exists()) as env:
+        databases = env.open_db(b"meta", create=False)
+        with env.begin(db=databases) as txn:
+            raw = txn.get(_META_KEY)
+    meta = msgspec.json.decode(raw or b"", type=Meta)
+    if meta.layout > LAYOUT_VERSION:
+        reason = f"written by a newer version of clew (layout {meta.layout}, this one knows {LAYOUT_VERSION})"
+        raise ForeignJournal(path=str(path), reason=reason)
+    return meta
+
+
+def map_files(
+    path: Path,
+    *,
+    readonly: bool,
+    lock: bool = True,
+    map_bytes: int = 0,
+    readers_max: int = 126,
+    sync_meta: bool = True,
+) -> lmdb.Environment:
+    """Open the LMDB environment; with `map_bytes=0` its map is as large as the file says.
+
+    Raises:
+        lmdb.Error: see `refusing`.
+    """
+
+    def opened(*, readonly: bool, lock: bool) -> lmdb.Environment:
+        return lmdb.open(
+            str(path),
+            map_size=map_bytes,
+            readonly=readonly,
+            metasync=sync_meta,
+            # What lies in freed memory (keys, prompts) does not belong on the disk.
+            meminit=True,
+            create=False,
+            max_readers=readers_max,
+            max_dbs=len(DATABASES),
+            max_spare_txns=1,
+            lock=lock,
+            # The older of LMDB's two formats, for ever: which one is the library's default may change.
+            lib_version=0,
+        )
+
+    try:
+        return opened(readonly=readonly, lock=lock)
+    except lmdb.ReadersFullError:
+        # Killed readers have left the table full, and only an environment that needs no slot can clear it.
+        with opened(readonly=False, lock=True) as env:
+            env.reader_check()
+        return opened(readonly=readonly, lock=lock)
+    except lmdb.Error as error:
+        if not (readonly and lock and error.code in _DENIED):
+            raise
+        # In a read-only image there can be no lock file. Then nobody writes either.
+        return opened(readonly=True, lock=False)
+
+
+@contextmanager
+def refusing(path: Path) -> Generator[None]:
+    """Turn what LMDB says while it opens into what a caller can act on.
+
+    Raises:
+        OSError: the system refused.
+        ForeignJournal: LMDB did.
+    """
+    try:
+        yield
+    except lmdb.Error as error:
+        if error.code > 0:
+            raise OSError(error.code, os.strerror(error.code), str(path)) from error
+        raise ForeignJournal(path=str(path), reason=f"this is not a journal ({error})") from error
+    except msgspec.MsgspecError as error:
+        raise ForeignJournal(path=str(path), reason=f"this is not a journal ({error})") from error

@@ -1,0 +1,243 @@
+"""The LMDB environment of a journal: read in short transactions, grown when it is full.
+
+Reading transactions are counted, so that the map is moved only while none is open. A writing transaction that does
+not fit is repeated in a bigger map. Which failures certainly wrote nothing is decided here.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final, Literal
+from weakref import WeakSet
+
+import lmdb
+
+from ..errors import CorruptRecord, JournalClosed, JournalError, JournalForked
+from .directory import Meta, create, map_files, probe, refusing
+from .files import DATA_FILE, check_files, check_place
+from .gate import Gate
+from .lock import Claim
+from .transaction import Databases, Reader, Transaction
+
+__all__ = ["CommitFailed", "Durability", "Environment", "NoRoom"]
+
+Durability = Literal["commit", "relaxed"]
+
+_READERS_HERE_MAX: Final = 64
+_BEGIN_ATTEMPTS_MAX: Final = 10
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
+
+# A fork is told to them, since to ask for the process id at every append would cost more than its other checks.
+_open: WeakSet[Environment] = WeakSet()
+
+
+def _tell_forks() -> None:
+    for env in list(_open):
+        env.forked, env.ended = True, "this process is a fork"
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_tell_forks)
+
+
+class NoRoom(Exception):
+    """The transaction did not fit on the disk, and nothing of it was written."""
+
+
+class CommitFailed(Exception):
+    """The transaction may or may not be on disk."""
+
+
+class Environment:
+    """One journal directory, open in this process.
+
+    Raises:
+        ForeignJournal, JournalLocked, JournalForked: see `clew.journal.errors`.
+        OSError: the files cannot be opened.
+    """
+
+    def __init__(self, path: Path, *, readonly: bool, durability: Durability, map_bytes: int, readers_max: int) -> None:
+        check_place(path, readonly=readonly)
+        if not readonly:
+            path.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self.readonly = readonly
+        self.ended = ""
+        """Why the journal cannot be used any more; empty while it can."""
+        self.forked = False
+        """Whether this process is a fork of the one that opened it."""
+        self._pid = os.getpid()
+        self._relaxed = durability == "relaxed" and not readonly
+        self._gate = Gate(_READERS_HERE_MAX)
+        self._claim = Claim(path)
+        try:
+            with refusing(path):
+                self.meta = self._find_or_create()
+                self._env = map_files(
+                    path,
+                    map_bytes=_roomy(map_bytes, (path / DATA_FILE).stat().st_size),
+                    readonly=readonly,
+                    readers_max=readers_max,
+                    sync_meta=not self._relaxed,
+                )
+                self._databases = self._open_databases()
+        except BaseException:
+            self._claim.release()
+            raise
+        _open.add(self)
+
+    def _find_or_create(self) -> Meta:
+        data = self.path / DATA_FILE
+        if not data.exists():
+            self._claim.lock()
+            # Another process may have made it before we had the lock.
+            if not data.exists():
+                create(self.path)
+        check_files(self.path)
+        meta = probe(self.path)
+        if not self.readonly:
+            self._claim.lock()
+        return meta
+
+    def _open_databases(self) -> Databases:
+        try:
+            self._env.reader_check()
+            return Databases.of(self._env)
+        except BaseException:
+            # Else it would stay open as long as somebody looks at the error.
+            self._env.close()
+            raise
+
+    def check(self) -> None:
+        """Refuse to go on in a fork, or when the journal was closed.
+
+        Raises:
+            JournalForked, JournalClosed: see `clew.journal.errors`.
+        """
+        if self.forked:
+            raise JournalForked(path=str(self.path), opened_by=self._pid, pid=os.getpid())
+        if self.ended:
+            raise JournalClosed(path=str(self.path), reason=self.ended)
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the data file."""
+        return (self.path / DATA_FILE).stat().st_size
+
+    @property
+    def map_bytes(self) -> int:
+        """The size of the memory map."""
+        return self._env.info()["map_size"]
+
+    @contextmanager
+    def reading(self) -> Generator[Reader]:
+        """Read in one transaction. Be short: the map cannot grow meanwhile.
+
+        Raises:
+            JournalForked, JournalClosed: see `check`.
+            CorruptRecord: LMDB finds its own pages damaged.
+        """
+        txn = self._begin()
+        try:
+            yield Reader(txn, self._databases)
+        except lmdb.Error as error:
+            raise CorruptRecord(where=str(self.path), reason=f"LMDB cannot read its pages ({error})") from error
+        finally:
+            txn.abort()
+            self._gate.leave()
+
+    def _begin(self) -> lmdb.Transaction[memoryview]:
+        for _ in range(_BEGIN_ATTEMPTS_MAX):
+            # First outside: in a fork the gate may be held by a thread that is not there.
+            self.check()
+            self._gate.enter()
+            try:
+                self.check()
+                return self._env.begin(buffers=True)
+            except lmdb.MapResizedError:
+                mend = self._adopt
+            except lmdb.ReadersFullError:
+                # Readers that were killed hold their slots until somebody looks.
+                mend = self._env.reader_check
+            except BaseException:
+                self._gate.leave()
+                raise
+            self._gate.leave()
+            mend()
+        raise JournalError(
+            f"{self.path}: no reading transaction can begin; all reader slots are taken by live processes. "
+            "Close some of them, or let the first process open the journal with a larger max_readers."
+        )
+
+    def transact(self, change: Callable[[Transaction], None], *, size_bytes: int) -> None:
+        """Make `change`, of about `size_bytes`, durable. It may be called again, when the map had to grow.
+
+        Raises:
+            NoRoom: the disk is full; nothing was written.
+            CommitFailed: nobody knows whether it was written; do not go on with this environment.
+        """
+        while not self._attempt(change):
+            with self._gate.alone():
+                self._env.set_mapsize(_roomy(2 * self.map_bytes, self.size_bytes + 2 * size_bytes))
+
+    def _attempt(self, change: Callable[[Transaction], None]) -> bool:
+        """Return whether it fitted into the map."""
+        with self._env.begin(write=True) as txn:
+            number = txn.id()
+            try:
+                change(Transaction(txn, self._databases))
+                txn.commit()
+            except lmdb.MapFullError:
+                txn.abort()
+                return False
+            except lmdb.Error as error:
+                txn.abort()
+                raise self._failure(error, number) from error
+        return True
+
+    def _failure(self, error: lmdb.Error, number: int) -> Exception:
+        # Pages are written first and the root after them, and a root that could not be written makes LMDB refuse
+        # all further transactions. So if one can begin, and the last one is not ours, nothing of ours is there.
+        full = error.code in _NO_ROOM or (error.code == errno.EIO and self._is_full())
+        if not full or self._env.info()["last_txnid"] >= number:
+            return CommitFailed(str(error))
+        try:
+            self._env.begin(write=True).abort()
+        except lmdb.Error:
+            return CommitFailed(str(error))
+        return NoRoom(str(error))
+
+    def _is_full(self) -> bool:
+        """Whether the data file cannot become longer: LMDB reports a write that was cut short as an I/O error."""
+        page = bytes(self._env.stat()["psize"])
+        with (self.path / DATA_FILE).open("ab", buffering=0) as file:
+            try:
+                return file.write(page) < len(page)
+            except OSError as error:
+                return error.errno in _NO_ROOM
+
+    def _adopt(self) -> None:
+        """Take over the map's size from the process that has made it bigger."""
+        with self._gate.alone():
+            self._env.set_mapsize(0)
+
+    def close(self) -> None:
+        """Let go of the files, after the last reader. `ended` must be set."""
+        with self._gate.alone():
+            if self._relaxed:
+                # Nobody is told when this fails: those who were to know were told at their commits.
+                with suppress(lmdb.Error):
+                    self._env.sync(force=True)
+            self._env.close()
+        self._claim.release()
+
+
+def _roomy(map_bytes: int, used_bytes: int) -> int:
+    """Return a map size of at least `map_bytes` that leaves room behind `used_bytes`."""
+    while map_bytes < used_bytes + used_bytes // 4:
+        map_bytes *= 2
+    return -(-map_bytes // 65536) * 65536

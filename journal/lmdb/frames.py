@@ -1,0 +1,131 @@
+"""How events lie in the log: one value a commit, a short header and then a frame for each event.
+
+A frame is a checksum, its stream (by number) and place, its digest, its cause and its canonical bytes. The layout is
+versioned by the value's magic, so that later layouts can stand beside this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import Final
+from zlib import crc32
+
+import msgspec
+
+from ..codec import chain
+from ..event import EVENT_BYTES_MAX, GENESIS, NewEvent
+from ..journal import CAUSE_BYTES_MAX, check_events
+
+__all__ = [
+    "START",
+    "VALUE_HEADER_BYTES",
+    "End",
+    "Frame",
+    "Unreadable",
+    "count_of",
+    "encode",
+    "read_frame",
+    "value_header",
+]
+
+_MAGIC: Final = b"CLW\x01"
+_VALUE = Struct("<4sI")  # magic, how many events
+_CHECKSUM = Struct("<I")
+_HEAD = Struct("<IIQQ16sH")  # length of the canonical form, stream, sequence, recorded_at, digest, length of the cause
+_FRAME = Struct("<IIIQQ16sH")  # the same behind its checksum
+
+VALUE_HEADER_BYTES: Final = _VALUE.size
+_FRAME_BYTES: Final = _FRAME.size
+
+_pack_checksum = _CHECKSUM.pack
+_pack_head = _HEAD.pack
+_unpack_frame = _FRAME.unpack_from
+
+
+class End(msgspec.Struct, frozen=True, gc=False):
+    """Where a stream ends: what the next event continues."""
+
+    sequence: int
+    digest: bytes
+    recorded_at: int
+
+
+START = End(0, GENESIS, 0)
+
+
+class Frame(msgspec.Struct, frozen=True, gc=False):
+    """One event as it lies in the log; `after` is where the next frame begins, `intact` whether the checksum holds."""
+
+    number: int
+    sequence: int
+    recorded_at: int
+    digest: bytes
+    cause: str
+    canonical: bytes
+    after: int
+    intact: bool
+
+
+class Unreadable(Exception):
+    """The bytes cannot be taken apart, so what follows them cannot be found either. Says why."""
+
+
+def encode(stream: str, number: int, end: End, events: Sequence[NewEvent], now: int) -> tuple[list[bytes], End]:
+    """Return the frame of each event, and the stream's new end.
+
+    Raises:
+        PayloadTooLarge, InvalidName: see `check_events`.
+    """
+    frames: list[bytes] = []
+    sequence, digest, recorded_at = end.sequence, end.digest, end.recorded_at
+    for new in events:
+        canonical = new.canonical
+        cause = new.cause.encode("utf-8", "surrogatepass")
+        if len(canonical) > EVENT_BYTES_MAX or len(cause) > CAUSE_BYTES_MAX or not new.cause.isascii():
+            check_events(stream, [new])
+        sequence += 1
+        digest = chain(digest, canonical)
+        # The clock may step back, and a stream's times may not.
+        recorded_at = max(recorded_at, new.recorded_at or now)
+        body = _pack_head(len(canonical), number, sequence, recorded_at, digest, len(cause)) + cause + canonical
+        frames.append(_pack_checksum(crc32(body)) + body)
+    return frames, End(sequence, digest, recorded_at)
+
+
+def value_header(count: int) -> bytes:
+    """Return the header of a log value that holds `count` events."""
+    return _VALUE.pack(_MAGIC, count)
+
+
+def count_of(value: memoryview) -> int:
+    """Return how many events a log value holds.
+
+    Raises:
+        Unreadable: it is not a log value of this layout.
+    """
+    if len(value) < VALUE_HEADER_BYTES:
+        raise Unreadable("a log value is cut short")
+    magic, count = _VALUE.unpack_from(value)
+    if magic != _MAGIC:
+        raise Unreadable(f"a log value begins with {bytes(magic)!r}, not {_MAGIC!r}")
+    return count
+
+
+def read_frame(value: memoryview, offset: int) -> Frame:
+    """Return the frame at `offset`. Copies what it returns: the value is gone with its transaction.
+
+    Raises:
+        Unreadable: the frame does not fit into the value.
+    """
+    start = offset + _FRAME_BYTES
+    if start > len(value):
+        raise Unreadable("a frame is cut short")
+    checksum, size, number, sequence, recorded_at, digest, cause_size = _unpack_frame(value, offset)
+    body = start + cause_size
+    after = body + size
+    if after > len(value):
+        raise Unreadable("a frame runs over the end of its log value")
+    intact = crc32(value[offset + 4 : after]) == checksum
+    cause = str(value[start:body], "utf-8", "strict" if intact else "replace") if cause_size else ""
+    return Frame(number, sequence, recorded_at, digest, cause, bytes(value[body:after]), after, intact)

@@ -1,0 +1,84 @@
+"""What another process appends, taken in by a handle that only reads."""
+
+from __future__ import annotations
+
+import threading
+
+from ..errors import JournalClosed, JournalError
+from ..watch import Watchers
+from .environment import Environment
+from .index import Index
+
+__all__ = ["Tail"]
+
+_COMMITS_AT_ONCE = 256
+
+
+class Tail:
+    """Keeps an index up with the log, and tells watchers, looking every `poll_s` seconds once there are any."""
+
+    def __init__(self, env: Environment, index: Index, watchers: Watchers, *, poll_s: float) -> None:
+        self._env = env
+        self._index = index
+        self._watchers = watchers
+        self._poll_s = poll_s
+        self._lock = threading.Lock()
+        self._last = 0
+        self._untold: set[str] = set()
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def catch_up(self) -> None:
+        """Take in what the log has gained."""
+        with self._lock:
+            while self._take_in():
+                pass
+
+    def _take_in(self) -> bool:
+        """Take in some commits; return whether there may be more."""
+        with self._env.reading() as reader:
+            last = reader.last()
+            if last == self._last:
+                return False
+            for count, (first, value) in enumerate(reader.commits(self._last + 1), 1):
+                touched = self._index.learn(first, value, reader.name)
+                if self._thread is not None:
+                    self._untold |= touched
+                self._last = first
+                if count == _COMMITS_AT_ONCE:
+                    return True
+        return False
+
+    def watch(self) -> None:
+        """Look for news from now on."""
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._poll, name="clew-journal-tail", daemon=True)
+                self._thread.start()
+
+    def _poll(self) -> None:
+        while not self._ended.wait(self._poll_s):
+            try:
+                self.catch_up()
+            except JournalClosed:
+                return
+            except JournalError:
+                # Whoever is told will read, and meet the error where it can be dealt with.
+                self._watchers.notify_all()
+            with self._lock:
+                told, self._untold = self._untold, set()
+            self._watchers.notify(told)
+
+    def close(self) -> None:
+        """Stop looking, tell the watchers, and let go of the files."""
+        if self._env.forked:
+            return
+        with self._lock:
+            if self._ended.is_set():
+                return
+            self._ended.set()
+            self._env.ended = "close() was called"
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        self._env.close()
+        self._watchers.notify_all()

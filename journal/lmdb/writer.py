@@ -1,0 +1,223 @@
+"""The one thread that writes: whatever waits becomes one transaction and one sync.
+
+An append is checked, numbered and encoded on its caller's thread; the writer only joins what waits, puts it at the
+end of the log, and says so when it is durable. While it waits for the disk, the next batch gathers.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+import msgspec
+
+from ..commit import Commit, resolve_all
+from ..errors import (
+    AppendUnknown,
+    CellConflict,
+    CorruptRecord,
+    JournalClosed,
+    JournalError,
+    JournalFull,
+    WrongExpectedSequence,
+)
+from ..event import NewEvent
+from ..journal import APPEND_BYTES_MAX, CellWrite, check_events, holds
+from ..watch import Watchers
+from .environment import Environment, NoRoom
+from .frames import START, End, encode, value_header
+from .index import BROKEN, Index, Stream
+from .transaction import Transaction
+
+__all__ = ["Writer"]
+
+BATCH_BYTES_MAX = 8 * 1024 * 1024
+"""How much goes into one transaction; a single append may be larger."""
+
+
+class _Write(msgspec.Struct, frozen=True, gc=False):
+    """What waits to be written: the frames of an append with its cells, or (without a stream) a change of cells."""
+
+    commit: Commit
+    stream: Stream | None
+    frames: Sequence[bytes]
+    end: End
+    cells: Sequence[CellWrite]
+    size_bytes: int
+
+
+class Writer:
+    """Takes appends from any thread and makes them durable in groups."""
+
+    def __init__(self, env: Environment, index: Index, watchers: Watchers, clock: Callable[[], int]) -> None:
+        self._env = env
+        self._index = index
+        self._watchers = watchers
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._waiting: list[_Write] = []
+        self._sleeping = False
+        # Held while the writer may sleep; whoever brings the first work lets it go.
+        self._wake = threading.Lock()
+        self._wake.acquire()
+        # A daemon, so that a forgotten journal does not keep the process from ending.
+        self._thread = threading.Thread(target=self._run, name="clew-journal-writer", daemon=True)
+        self._thread.start()
+
+    def append(self, stream: Stream, events: Sequence[NewEvent], expected: int, cells: Sequence[CellWrite]) -> Commit:
+        """Check, number and encode on this thread, and hand over to the writer."""
+        now = self._clock()
+        while True:
+            before = stream.assigned
+            if before.sequence != expected:
+                raise _refusal(stream, expected, before.sequence)
+            # Not under the lock: to hash and copy megabytes would hold up every other stream. If another append to
+            # this stream came between, `assigned` is no longer the same object, and we look again.
+            frames, end = encode(stream.name, stream.number, before, events, now)
+            commit = Commit(
+                stream=stream.name, first_sequence=expected + 1, last_sequence=end.sequence, digest=end.digest
+            )
+            size_bytes = sum(map(len, frames))
+            if size_bytes > APPEND_BYTES_MAX:
+                check_events(stream.name, events)
+            write = _Write(commit, stream, frames, end, cells, size_bytes)
+            with self._lock:
+                if stream.assigned is before:
+                    self._enqueue(write)
+                    stream.assigned = end
+                    return commit
+
+    def change(self, cells: Sequence[CellWrite]) -> Commit:
+        """Hand a change of cells to the writer; its conditions are looked at in the transaction."""
+        commit = Commit()
+        size_bytes = sum(len(cell.key) + len(cell.value or b"") for cell in cells)
+        with self._lock:
+            self._enqueue(_Write(commit, None, (), START, cells, size_bytes))
+        return commit
+
+    def _enqueue(self, write: _Write) -> None:
+        if self._env.ended:
+            raise JournalClosed(path=str(self._env.path), reason=self._env.ended)
+        self._waiting.append(write)
+        if self._sleeping:
+            self._sleeping = False
+            self._wake.release()
+
+    def close(self) -> None:
+        """Take no more, and wait until what waits is durable; on the writer's own thread only the former."""
+        if self._env.forked:
+            return
+        self._end("close() was called")
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _end(self, reason: str) -> None:
+        with self._lock:
+            self._env.ended = self._env.ended or reason
+            if self._sleeping:
+                self._sleeping = False
+                self._wake.release()
+
+    def _run(self) -> None:
+        try:
+            while waiting := self._take():
+                self._write(waiting)
+        finally:
+            # A callback may have raised a signal; whatever waits then must not wait for ever.
+            self._end("its writer was stopped by a callback")
+            self._fail([], partial(self._unknown, "the writer was stopped"))
+            self._env.close()
+            self._watchers.notify_all()
+
+    def _take(self) -> list[_Write]:
+        """Return everything that waits, sleeping until there is something; nothing when the end has come."""
+        while True:
+            with self._lock:
+                if self._waiting or self._env.ended:
+                    waiting, self._waiting = self._waiting, []
+                    return waiting
+                self._sleeping = True
+            self._wake.acquire()
+
+    def _write(self, waiting: list[_Write]) -> None:
+        done = 0
+        for batch in _batches(waiting):
+            try:
+                conflicts = self._commit(batch)
+            except NoRoom as error:
+                self._fail(waiting[done:], partial(self._full, str(error)))
+                return
+            except Exception as error:  # noqa: BLE001  (whatever it was, what is on disk is unknown: stop here)
+                self._end(f"a write failed: {error}")
+                self._fail(waiting[done:], partial(self._unknown, str(error)))
+                return
+            done += len(batch)
+            resolve_all((write.commit, conflicts.get(number)) for number, write in enumerate(batch))
+            self._watchers.notify(write.commit.stream for write in batch)
+
+    def _commit(self, batch: Sequence[_Write]) -> dict[int, CellConflict]:
+        """Make a batch durable and visible; return the changes of cells that were refused, by their place in it."""
+        grown = [(write.stream, write.frames, write.end) for write in batch if write.stream]
+        frames = [frame for write in batch for frame in write.frames]
+        first = self._index.position + 1
+        conflicts: dict[int, CellConflict] = {}
+
+        def change(txn: Transaction) -> None:
+            if frames:
+                txn.append(first, b"".join((value_header(len(frames)), *frames)))
+            for stream, _, _ in grown:
+                if not stream.positions:
+                    txn.name(stream.number, stream.name)
+            conflicts.clear()
+            for number, write in enumerate(batch):
+                if write.cells and (conflict := _change_cells(txn, write)):
+                    conflicts[number] = conflict
+
+        self._env.transact(change, size_bytes=sum(write.size_bytes for write in batch))
+        self._index.publish(first, grown)
+        return conflicts
+
+    def _full(self, reason: str, _: _Write) -> JournalFull:
+        return JournalFull(path=str(self._env.path), reason=reason)
+
+    def _unknown(self, reason: str, write: _Write) -> AppendUnknown:
+        return AppendUnknown(streams=(write.stream.name,) if write.stream else (), reason=reason)
+
+    def _fail(self, failed: list[_Write], error: Callable[[_Write], JournalError]) -> None:
+        """Fail these and all that wait behind them; their streams end again where they are durable."""
+        with self._lock:
+            failed = failed + self._waiting
+            self._waiting = []
+            for write in failed:
+                if write.stream:
+                    write.stream.assigned = write.stream.durable
+        resolve_all((write.commit, error(write)) for write in failed)
+
+
+def _batches(waiting: Sequence[_Write]) -> Iterator[Sequence[_Write]]:
+    """Cut what waits into transactions of bounded size."""
+    start = size_bytes = 0
+    for number, write in enumerate(waiting):
+        if number > start and size_bytes + write.size_bytes > BATCH_BYTES_MAX:
+            yield waiting[start:number]
+            start, size_bytes = number, 0
+        size_bytes += write.size_bytes
+    yield waiting[start:]
+
+
+def _refusal(stream: Stream, expected: int, actual: int) -> JournalError:
+    if stream.damaged and actual == BROKEN.sequence:
+        where = f"{stream.name}, sequence {stream.damaged}"
+        return CorruptRecord(where=where, reason="the last event does not match its checksum, so nothing can follow it")
+    return WrongExpectedSequence(stream=stream.name, expected=expected, actual=actual)
+
+
+def _change_cells(txn: Transaction, write: _Write) -> CellConflict | None:
+    if write.stream is None:
+        for cell in write.cells:
+            if not holds(cell, txn.cell(cell.key)):
+                return CellConflict(key=cell.key)
+    for cell in write.cells:
+        txn.set_cell(cell.key, cell.value)
+    return None

@@ -1,0 +1,222 @@
+"""The reference journal: the whole contract in memory, meant to be read.
+
+It is a journal for tests and for what may be forgotten. With `hold=True` commits stay under way until `flush()` or
+`fail()`, so that a test can look at what a slow or failing disk does to everything above.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Self
+
+from .codec import chain
+from .commit import Commit, resolve_all
+from .errors import CellConflict, JournalClosed, WrongExpectedSequence
+from .event import GENESIS, Head, NewEvent, RecordedEvent, category_of, check_stream
+from .journal import CellWrite, check_after, check_cells, check_events, holds
+from .watch import Watchers
+
+__all__ = ["MemoryJournal"]
+
+
+class _Held(NamedTuple):
+    """A commit under way: what becomes visible when it is flushed."""
+
+    commit: Commit
+    events: list[RecordedEvent]
+    cells: Sequence[CellWrite]
+
+
+class MemoryJournal:
+    """A journal that lives and dies with the process.
+
+    `clock` gives nanoseconds since the epoch, UTC.
+    """
+
+    def __init__(self, *, clock: Callable[[], int] = time.time_ns, hold: bool = False) -> None:
+        self._clock = clock
+        self._hold = hold
+        self._lock = threading.RLock()
+        self._closed = False
+        self._all: list[RecordedEvent] = []
+        self._streams: dict[str, list[RecordedEvent]] = {}
+        self._assigned: dict[str, RecordedEvent] = {}
+        self._held: list[_Held] = []
+        self._watchers = Watchers()
+        self._cells = MemoryCells(self)
+
+    def __enter__(self) -> Self:
+        """Close the journal at the end of the block."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """See `close`."""
+        self.close()
+
+    @property
+    def cells(self) -> MemoryCells:
+        """The key/value space beside the streams."""
+        return self._cells
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    def append(
+        self, stream: str, events: Sequence[NewEvent], *, expected: int, cells: Sequence[CellWrite] = ()
+    ) -> Commit:
+        """See `Journal.append`."""
+        self.check_open()
+        check_events(stream, events)
+        check_cells(cells, conditions=False)
+        with self._lock:
+            self.check_open()
+            recorded = self._assign(stream, events, expected)
+            last = self._assigned[stream] = recorded[-1]
+            commit = Commit(stream=stream, first_sequence=expected + 1, last_sequence=last.sequence, digest=last.digest)
+            self._held.append(_Held(commit, recorded, cells))
+        if not self._hold:
+            self.flush()
+        return commit
+
+    def _assign(self, stream: str, events: Sequence[NewEvent], expected: int) -> list[RecordedEvent]:
+        last = self._assigned.get(stream)
+        sequence, digest, recorded_at = (last.sequence, last.digest, last.recorded_at) if last else (0, GENESIS, 0)
+        if last is None:
+            check_stream(stream)
+        if sequence != expected:
+            raise WrongExpectedSequence(stream=stream, expected=expected, actual=sequence)
+        position = len(self._all) + sum(len(held.events) for held in self._held)
+        now = self._clock()
+        recorded: list[RecordedEvent] = []
+        for new in events:
+            sequence, position = sequence + 1, position + 1
+            digest = chain(digest, new.canonical)
+            recorded_at = max(recorded_at, new.recorded_at or now)
+            recorded.append(RecordedEvent(stream, sequence, position, recorded_at, new.cause, digest, new.canonical))
+        return recorded
+
+    def flush(self) -> None:
+        """Make everything under way durable."""
+        with self._lock:
+            held, self._held = self._held, []
+            outcomes = [(one, self._apply(one)) for one in held]
+        resolve_all((one.commit, error) for one, error in outcomes)
+        self._watchers.notify({one.commit.stream for one, error in outcomes if one.events and error is None})
+
+    def _apply(self, one: _Held) -> CellConflict | None:
+        if error := self._cells.conflict(one.cells):
+            return error
+        for recorded in one.events:
+            self._all.append(recorded)
+            self._streams.setdefault(recorded.stream, []).append(recorded)
+        self._cells.apply(one.cells)
+        return None
+
+    def fail(self, error: Exception) -> None:
+        """Let everything under way fail with `error`, as a disk would."""
+        with self._lock:
+            held, self._held = self._held, []
+            self._assigned = {stream: events[-1] for stream, events in self._streams.items()}
+        resolve_all((one.commit, error) for one in held)
+
+    def read(self, stream: str, *, after: int = 0) -> Iterator[RecordedEvent]:
+        """See `Journal.read`."""
+        check_after(after)
+        with self._lock:
+            self.check_open()
+            return iter(self._streams.get(stream, [])[after:])
+
+    def read_all(self, *, after: int = 0) -> Iterator[RecordedEvent]:
+        """See `Journal.read_all`."""
+        check_after(after)
+        with self._lock:
+            self.check_open()
+            return iter(self._all[after:])
+
+    def head(self, stream: str) -> Head:
+        """See `Journal.head`."""
+        with self._lock:
+            self.check_open()
+            events = self._streams.get(stream)
+            return Head(stream, events[-1].sequence, events[-1].digest) if events else Head(stream, 0, GENESIS)
+
+    def streams(self, category: str | None = None) -> Iterator[Head]:
+        """See `Journal.streams`."""
+        with self._lock:
+            self.check_open()
+            names = sorted(name for name in self._streams if category in (None, category_of(name)))
+            return iter([self.head(name) for name in names])
+
+    def watch(self, notify: Callable[[], None], *, stream: str | None = None) -> Callable[[], None]:
+        """See `Journal.watch`."""
+        self.check_open()
+        return self._watchers.add(notify, stream)
+
+    def close(self) -> None:
+        """See `Journal.close`."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        self.flush()
+        self._watchers.notify_all()
+
+    def check_open(self) -> None:
+        """Refuse to go on when the journal was closed."""
+        if self._closed:
+            raise JournalClosed(path="memory")
+
+    def write_cells(self, changes: Sequence[CellWrite]) -> Commit:
+        """See `Cells.write`."""
+        check_cells(changes, conditions=True)
+        with self._lock:
+            self.check_open()
+            commit = Commit()
+            self._held.append(_Held(commit, [], changes))
+        if not self._hold:
+            self.flush()
+        return commit
+
+
+class MemoryCells:
+    """The cells of a memory journal: a dict, scanned in byte order."""
+
+    def __init__(self, journal: MemoryJournal) -> None:
+        self._journal = journal
+        self._values: dict[bytes, bytes] = {}
+
+    def get(self, key: bytes) -> bytes | None:
+        """See `Cells.get`."""
+        self._journal.check_open()
+        return self._values.get(key)
+
+    def scan(self, prefix: bytes, *, after: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """See `Cells.scan`."""
+        self._journal.check_open()
+        keys = sorted(self._values)
+        found = (key for key in keys[bisect_right(keys, after) if after else 0 :] if key.startswith(prefix))
+        return ((key, value) for key in found if (value := self._values.get(key)) is not None)
+
+    def write(self, changes: Sequence[CellWrite]) -> Commit:
+        """See `Cells.write`."""
+        return self._journal.write_cells(changes)
+
+    def conflict(self, changes: Sequence[CellWrite]) -> CellConflict | None:
+        """Return what stands in the way of the changes, if anything does."""
+        for change in changes:
+            if not holds(change, self._values.get(change.key)):
+                return CellConflict(key=change.key)
+        return None
+
+    def apply(self, changes: Sequence[CellWrite]) -> None:
+        """Make the changes."""
+        for change in changes:
+            if change.value is None:
+                self._values.pop(change.key, None)
+            else:
+                self._values[change.key] = change.value

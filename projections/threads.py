@@ -1,0 +1,129 @@
+"""What a conversation looks like from outside: its status, its runs, what they used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import cast
+
+import msgspec
+
+from ..journal import Catalog, RecordedEvent
+from ..journal.facts import (
+    THREAD_EVENTS,
+    RunCancelled,
+    RunFailed,
+    RunFinished,
+    RunHalted,
+    RunResumed,
+    RunStarted,
+    StateSet,
+    StepCompleted,
+    ThreadEvent,
+    ThreadOpened,
+)
+from .projection import Projection, project
+
+__all__ = ["RunView", "ThreadView", "Usage", "thread_view", "view_of"]
+
+
+class Usage(msgspec.Struct):
+    """What model calls used: how many there were, and their tokens."""
+
+    requests: int = 0
+    tool_calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def add(self, other: Usage) -> None:
+        """Add what another one used."""
+        self.requests += other.requests
+        self.tool_calls += other.tool_calls
+        self.input_tokens += other.input_tokens
+        self.output_tokens += other.output_tokens
+
+
+class RunView(msgspec.Struct):
+    """One run: `status` is running, done, failed, cancelled or halted; `stopped` says why a done one ended."""
+
+    run: str
+    agent: str
+    status: str
+    started_at: int
+    ended_at: int | None = None
+    stopped: str | None = None
+    error: str | None = None
+    steps: int = 0
+    usage: Usage = msgspec.field(default_factory=Usage)
+
+
+class ThreadView(msgspec.Struct):
+    """A conversation at a glance; `status` is that of its last run."""
+
+    stream: str = ""
+    owner: str | None = None
+    title: str | None = None
+    status: str = "new"
+    opened_at: int = 0
+    sequence: int = 0
+    runs: list[RunView] = msgspec.field(default_factory=list[RunView])
+    usage: Usage = msgspec.field(default_factory=Usage)
+    state: msgspec.Raw | None = None
+
+    def run(self, name: str) -> RunView | None:
+        """Return one run, or None."""
+        return next((run for run in self.runs if run.run == name), None)
+
+
+_USAGE = msgspec.json.Decoder(Usage)
+
+
+def _apply(view: ThreadView, event: ThreadEvent, recorded: RecordedEvent) -> ThreadView:
+    view.stream, view.sequence = recorded.stream, recorded.sequence
+    match event:
+        case ThreadOpened():
+            view.owner, view.title, view.opened_at = event.owner, event.title, event.at
+            return view
+        case StateSet():
+            view.state = event.value
+            return view
+        case RunStarted():
+            view.runs.append(RunView(event.run, event.agent, "running", event.at))
+        case _:
+            pass
+    run = cast("RunView", view.run(event.run))
+    _apply_to_run(view, run, event)
+    view.status = run.status
+    return view
+
+
+def _apply_to_run(view: ThreadView, run: RunView, event: ThreadEvent) -> None:
+    match event:
+        case StepCompleted() if "/" not in event.step:
+            run.steps += 1
+        case RunFinished():
+            run.status, run.stopped, run.ended_at = "done", event.stopped, event.at
+            run.usage = _USAGE.decode(event.usage)
+            view.usage.add(run.usage)
+        case RunFailed():
+            run.status, run.ended_at = "failed", event.at
+            run.error = f"{event.error.type}: {event.error.message}"
+        case RunCancelled():
+            run.status, run.error, run.ended_at = "cancelled", event.reason, event.at
+        case RunHalted():
+            run.status = "halted"
+            run.error = f"step {event.step}: {event.field} differs from what was recorded"
+        case RunResumed():
+            run.status, run.error = "running", None
+        case _:
+            pass
+
+
+thread_view: Projection[ThreadView, ThreadEvent] = Projection(
+    name="thread", version=1, catalog=Catalog(*THREAD_EVENTS), initial=ThreadView, apply=_apply
+)
+"""Status, runs and usage of one thread."""
+
+
+def view_of(events: Iterable[RecordedEvent]) -> ThreadView:
+    """Return a thread at a glance from its recorded events."""
+    return project(thread_view, events)
