@@ -1,0 +1,75 @@
+"""Who decides, and what they do about it: deciders, activations and the system that hosts them on this machine."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from .activation import Activation, Handled
+from .clock import Clock, system_clock
+from .decider import Decider, EventSourcedActor, Performer, fold
+from .effect import Effect
+from .errors import (
+    ActivationFailed,
+    ActorError,
+    BlockingAsk,
+    CommandRejected,
+    MailboxFull,
+    ReplayDivergence,
+    RunCancelled,
+    RunConflict,
+    RunEnded,
+    RunFailed,
+    RunHalted,
+    RunNotFinished,
+    StepFailed,
+    SystemClosed,
+    UnknownKind,
+    UnknownRun,
+    UnknownThread,
+)
+
+if TYPE_CHECKING:
+    from .ref import ActorRef
+    from .reply import Reply
+    from .system import ActorSystem, Failure
+
+__all__ = [
+    "Activation",
+    "ActivationFailed",
+    "ActorError",
+    "ActorRef",
+    "ActorSystem",
+    "BlockingAsk",
+    "Clock",
+    "CommandRejected",
+    "Decider",
+    "Effect",
+    "EventSourcedActor",
+    "Failure",
+    "Handled",
+    "MailboxFull",
+    "Performer",
+    "ReplayDivergence",
+    "Reply",
+    "RunCancelled",
+    "RunConflict",
+    "RunEnded",
+    "RunFailed",
+    "RunHalted",
+    "RunNotFinished",
+    "StepFailed",
+    "SystemClosed",
+    "UnknownKind",
+    "UnknownRun",
+    "UnknownThread",
+    "fold",
+    "system_clock",
+]
+
+_LOCAL = {"ActorRef": ".ref", "ActorSystem": ".system", "Failure": ".system", "Reply": ".reply"}
+
+
+def __getattr__(name: str) -> object:
+    """Import the local host on first use: a Durable Object has the deciding half and no threads."""
+    if name not in _LOCAL:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_LOCAL[name], __name__), name)

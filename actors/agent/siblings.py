@@ -1,0 +1,83 @@
+"""Tools that run beside each other: when one fails for good, the others end, and are recorded, before it goes on.
+
+pydantic-ai cancels the siblings of a tool that raises. A sibling in flight would then have done its work without a
+record of it and run again after a crash; so the failure waits for it. A sibling that has not started yet does not
+start any more, since it would be cancelled in the middle.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+__all__ = ["Siblings", "current_scope"]
+
+ASKED_TURNS = 20
+"""Turns of the event loop a failure waits, so that all those beside it have been asked for."""
+
+CANCEL_TURNS = 200
+"""Turns of the event loop that a step which has not started waits to be cancelled: well over `ASKED_TURNS`."""
+
+_scope: ContextVar[str] = ContextVar("clew_step_scope", default="")
+
+
+def current_scope() -> str:
+    """Return the prefix of the step this code runs in, `""` at the top of a run."""
+    return _scope.get()
+
+
+class Siblings:
+    """The steps being executed, by the scope they run in, and the scopes in which one failed."""
+
+    def __init__(self) -> None:
+        self._executing: dict[str, str] = {}
+        self._failed: set[str] = set()
+        self._changed = asyncio.Event()
+
+    @contextmanager
+    def executing(self, name: str) -> Generator[None]:
+        """Note that a step's body runs in the present scope, and is the scope of what runs in it."""
+        self._executing[name] = _scope.get()
+        token = _scope.set(f"{name}/")
+        try:
+            yield
+        finally:
+            _scope.reset(token)
+
+    def ended(self, name: str) -> None:
+        """Note that a step's body has ended and its outcome is on its way into the journal."""
+        self._executing.pop(name, None)
+        self._changed.set()
+
+    def begin_turn(self) -> None:
+        """Forget the failures of the turn before: the loop went on in spite of them."""
+        self._failed.discard(_scope.get())
+
+    async def fail(self, name: str) -> None:
+        """Note that a step failed for good, and wait until those beside it have ended."""
+        self._failed.add(_scope.get())
+        await self._others_ended(name)
+        await _pass_turns(ASKED_TURNS)
+
+    async def may_start(self, name: str, *, failed: bool) -> None:
+        """Let a step start only if none beside it has failed (`failed`: the journal says that one did).
+
+        After a failure the loop gets time to cancel this step; where it does not, the failure was handled.
+        """
+        if not failed and _scope.get() not in self._failed:
+            return
+        await self._others_ended(name)
+        await _pass_turns(CANCEL_TURNS)
+
+    async def _others_ended(self, name: str) -> None:
+        scope = _scope.get()
+        while any(of == scope for step, of in self._executing.items() if step != name):
+            self._changed.clear()
+            await self._changed.wait()
+
+
+async def _pass_turns(turns: int) -> None:
+    for _ in range(turns):
+        await asyncio.sleep(0)

@@ -1,0 +1,154 @@
+"""A bounded mailbox and the small pool of threads that drains all of them."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import deque
+from typing import Any, Protocol
+
+import pykka
+
+from .errors import MailboxFull
+from .reply import forbid_blocking
+
+__all__ = ["Mailbox", "Pool", "Turn"]
+
+
+class Turn(Protocol):
+    """Something that takes a turn on the pool."""
+
+    def turn(self) -> None:
+        """Do what is to be done now, without blocking."""
+        ...
+
+
+class Pool:
+    """A few threads that give turns to whoever is ready, in order.
+
+    `pykka.ThreadingActor` costs an OS thread each; here an actor costs a thread only while it has something to do.
+    """
+
+    def __init__(self, threads: int, *, name: str) -> None:
+        self._ready: queue.SimpleQueue[Turn | None] = queue.SimpleQueue()
+        self._threads = [
+            threading.Thread(target=self._run, name=f"{name}-actors-{number}", daemon=True) for number in range(threads)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def ready(self, one: Turn) -> None:
+        """Give `one` a turn soon."""
+        self._ready.put(one)
+
+    def stop(self) -> None:
+        """Let the threads end after what is ready now, and wait for them."""
+        for _ in self._threads:
+            self._ready.put(None)
+        for thread in self._threads:
+            thread.join()
+
+    def _run(self) -> None:
+        forbid_blocking()
+        while (one := self._ready.get()) is not None:
+            one.turn()
+
+
+class Mailbox:
+    """What waits for one actor: pykka's inbox, bounded, draining on a pool instead of a thread.
+
+    It knows whether its actor already has a turn coming, so that each actor has one turn at a time.
+    """
+
+    __slots__ = ("_lock", "_messages", "_owner", "_poked", "_pool", "_scheduled", "_size_max", "closed", "stream")
+
+    def __init__(self) -> None:
+        self._messages: deque[Any] = deque()
+        self._lock = threading.Lock()
+        self._scheduled = False
+        self._poked = False
+        self._owner: Turn | None = None
+        self._pool: Pool | None = None
+        self._size_max = 0
+        self.stream = ""
+        self.closed = False
+
+    def bind(self, owner: Turn, pool: Pool, *, stream: str, size_max: int) -> None:
+        """Say whose mailbox this is; pykka makes it before there is an owner."""
+        self._owner, self._pool, self.stream, self._size_max = owner, pool, stream, size_max
+
+    def put(self, envelope: Any, /) -> None:  # noqa: ANN401  (pykka's envelope is private)
+        """Leave a message.
+
+        Raises:
+            MailboxFull: as many as the actor takes are waiting already.
+            pykka.ActorDeadError: the actor has gone to sleep; look it up again.
+        """
+        with self._lock:
+            if self.closed:
+                raise pykka.ActorDeadError(f"{self.stream} is passivated")
+            if len(self._messages) >= self._size_max:
+                raise MailboxFull(stream=self.stream, size=self._size_max)
+            self._messages.append(envelope)
+            if self._scheduled:
+                return
+            self._scheduled = True
+        self._schedule()
+
+    def put_anyway(self, envelope: Any, /) -> None:  # noqa: ANN401
+        """Leave a message of the system or of the actor's own effects, however many are waiting.
+
+        Raises:
+            pykka.ActorDeadError: the actor has gone to sleep; look it up again.
+        """
+        with self._lock:
+            if self.closed:
+                raise pykka.ActorDeadError(f"{self.stream} is passivated")
+            self._messages.append(envelope)
+        self.wake()
+
+    def get(self) -> Any:  # noqa: ANN401
+        """Take the oldest message; raises IndexError when there is none."""
+        return self._messages.popleft()
+
+    def empty(self) -> bool:
+        """Whether nothing waits."""
+        return not self._messages
+
+    def wake(self) -> None:
+        """See to it that the owner takes a turn after now."""
+        with self._lock:
+            if self._scheduled:
+                # The turn may be past the place that looks for what woke it, so it takes another one.
+                self._poked = True
+                return
+            self._scheduled = True
+        self._schedule()
+
+    def rest(self, *, more: bool) -> None:
+        """End a turn: take another one if there is more to do, or if something arrived meanwhile."""
+        with self._lock:
+            self._scheduled = again = more or self._poked or bool(self._messages)
+            self._poked = False
+        if again:
+            self._schedule()
+
+    def close_if_empty(self) -> bool:
+        """Refuse all further messages, unless one is waiting."""
+        with self._lock:
+            if self._messages:
+                return False
+            self.closed = True
+            return True
+
+    def close(self) -> list[Any]:
+        """Refuse all further messages and return those that wait."""
+        with self._lock:
+            self.closed = True
+            waiting = list(self._messages)
+            self._messages.clear()
+            return waiting
+
+    def _schedule(self) -> None:
+        if self._pool is not None and self._owner is not None:
+            self._pool.ready(self._owner)

@@ -1,0 +1,295 @@
+"""The actor system on one machine: open a journal, wake actors on demand, go on with what was open.
+
+```python
+with ActorSystem("./data", agents=[agent]) as system:
+    print(system.thread(agent, "customer-42").run("Where is my parcel?").result().output)
+```
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+
+import msgspec
+import pykka
+from pykka._envelope import Envelope  # pyright: ignore[reportPrivateUsage]  (pykka is pinned for its hooks)
+
+from ..journal import Journal, MemoryJournal, category_of, stream_name
+from .clock import Clock, new_id, system_clock
+from .decider import EventSourcedActor
+from .effects_loop import EffectsLoop
+from .errors import SystemClosed, UnknownKind
+from .local import LocalActor, Message
+from .mailbox import Pool
+from .ref import ActorRef
+from .reply import Reply
+from .sweeper import Sweeper
+
+if TYPE_CHECKING:
+    from pydantic_ai import Agent
+
+    from .agent import AgentDefinition, Thread
+    from .effect import Effect
+    from .local import EffectHandle
+
+__all__ = ["ActorSystem", "Failure"]
+
+S = TypeVar("S")
+C = TypeVar("C")
+E = TypeVar("E", bound=msgspec.Struct)
+A = TypeVar("A")
+D = TypeVar("D")
+Out = TypeVar("Out")
+
+log = logging.getLogger("clew")
+
+FAILURES_KEPT = 100
+CLOSE_TIMEOUT_S = 30.0
+
+
+class Failure(NamedTuple):
+    """Something that failed where nobody was waiting for it."""
+
+    stream: str
+    what: str
+    error: BaseException
+
+
+class ActorSystem:
+    """Actors on one machine over one journal; a sync and an async context manager.
+
+    `journal` is a directory (LMDB, made if needed), `"memory:"`, or an open journal, which then stays yours to close.
+    `agents` are pydantic-ai agents or agent definitions, whose conversations are threads; `actors` are your own kinds.
+    On opening, every actor with open work is woken and goes on. `threads` drive all actors; `idle_s` seconds after
+    its last message an actor without work goes to sleep and comes back on the next one. `recover=False` leaves open
+    work alone, to look around without doing anything.
+
+    Raises:
+        JournalLocked: another process works on this journal.
+        ForeignJournal: the directory holds something else.
+        TypeError, ValueError: a declaration of an agent or an actor is wrong; the message says which.
+    """
+
+    def __init__(
+        self,
+        journal: Journal | str | Path,
+        *,
+        agents: Iterable[Agent[Any, Any] | AgentDefinition[Any, Any]] = (),
+        actors: Iterable[EventSourcedActor[Any, Any, Any, Any]] = (),
+        threads: int = 2,
+        idle_s: float = 60.0,
+        clock: Clock = system_clock,
+        recover: bool = True,
+    ) -> None:
+        if threads < 1:
+            raise ValueError(f"threads is at least 1, not {threads}")
+        kinds = list(actors)
+        self._definitions: dict[str, AgentDefinition[Any, Any]] = {}
+        if agents := list(agents):
+            # Only a system with agents pays for importing pydantic-ai.
+            from .agent import agent_kind, register  # noqa: PLC0415
+
+            self._definitions = register(agents)
+            kinds.append(agent_kind(self, self._definitions))
+        self._kinds = {kind.category: kind for kind in kinds}
+        if len(self._kinds) != len(kinds):
+            raise ValueError(f"two actors share a category: {', '.join(kind.category for kind in kinds)}")
+        self.clock = clock
+        self.failures: deque[Failure] = deque(maxlen=FAILURES_KEPT)
+        self._journal, self._owned = _open(journal)
+        self._lock = threading.Lock()
+        self._closing = False
+        self._actors: dict[str, LocalActor] = {}
+        self._pool = Pool(threads, name="clew")
+        self._effects = EffectsLoop(name="clew-effects")
+        self._sweeper = Sweeper(self._live, idle_s)
+        if recover:
+            self.recover()
+
+    @property
+    def journal(self) -> Journal:
+        """The journal that the actors write to."""
+        return self._journal
+
+    @property
+    def pool(self) -> Pool:
+        """The threads that drive the actors."""
+        return self._pool
+
+    @property
+    def live(self) -> int:
+        """How many actors are awake."""
+        return len(self._actors)
+
+    def ref(self, kind: EventSourcedActor[S, C, E, A], id: str) -> ActorRef[C, A]:  # noqa: A002  (the field's word)
+        """Return a reference to one actor of a kind, which need not exist yet.
+
+        Raises:
+            InvalidName: the id is empty, too long or not printable.
+            UnknownKind: the kind was not given to this system.
+        """
+        if self._kinds.get(kind.category) is not kind:
+            raise UnknownKind(name=kind.category, known=tuple(self._kinds))
+        return ActorRef(self, stream_name(kind.category, id))
+
+    def thread(
+        self,
+        agent: Agent[D, Out] | AgentDefinition[D, Out],
+        key: str,
+        *,
+        owner: str | None = None,
+        title: str | None = None,
+    ) -> Thread[Out]:
+        """Return the conversation `key` with an agent of this system, acting as `owner`.
+
+        The first run opens it and fixes its owner for ever; `title` counts only then. To anyone but its owner, an
+        owned thread does not exist.
+
+        Raises:
+            InvalidName: the key is empty, too long or not printable.
+            UnknownKind: the agent was not given to this system.
+        """
+        from .agent import Thread  # noqa: PLC0415  (as above)
+
+        definition = self._definitions.get(agent.name or "")
+        if definition is None or agent not in (definition, definition.agent):
+            raise UnknownKind(name=agent.name or "an agent without a name", known=tuple(self._definitions))
+        return Thread(self, definition, ActorRef(self, stream_name("thread", key)), owner=owner, title=title)
+
+    def recover(self) -> int:
+        """Wake every actor with open work; return how many. Done on opening; waking one twice does no harm."""
+        streams = [value.decode() for _, value in self._journal.cells.scan(b"open/")]
+        woken = 0
+        for stream in streams:
+            if category_of(stream) in self._kinds:
+                self._actor(stream)
+                woken += 1
+            else:
+                kind = UnknownKind(name=category_of(stream), known=tuple(self._kinds))
+                self.report(stream, "its open work was left alone", kind)
+        return woken
+
+    def post(self, stream: str, command: object, command_id: str | None, performer: str | None) -> Reply[Any]:
+        """Send a command to an actor, waking it first if it sleeps; what `ActorRef.ask` does."""
+        reply: Reply[Any] = Reply()
+        self._send(stream, Envelope(Message(command, command_id or new_id(), performer), reply))
+        return reply
+
+    def post_and_forget(self, stream: str, command: object, command_id: str | None, performer: str | None) -> None:
+        """Send a command and wait for nothing; what `ActorRef.tell` does."""
+        self._send(stream, Envelope(Message(command, command_id or new_id(), performer)))
+
+    def start_effect(self, actor: LocalActor, effect: Effect, done: Callable[[], None]) -> EffectHandle:
+        """Start the work of an effect on the effects loop."""
+
+        async def work() -> None:
+            ref: ActorRef[Any, Any] = ActorRef(self, actor.stream, performer=effect.key)
+            perform = actor.kind.perform
+            try:
+                if perform is None:
+                    raise UnknownKind(name=f"perform for {actor.kind.category}", known=())
+                command = await perform(effect, ref)
+                if command is not None:
+                    await ref.ask(command, command_id=f"effect:{effect.key}:{new_id()}")
+            except Exception as error:  # noqa: BLE001  (contained: reported, and tried again on the next activation)
+                self.report(actor.stream, f"effect {effect.key} failed", error)
+
+        return self._effects.start(work, done)
+
+    def retire(self, actor: LocalActor) -> None:
+        """Forget an actor that went to sleep."""
+        with self._lock:
+            if self._actors.get(actor.stream) is actor:
+                del self._actors[actor.stream]
+
+    def report(self, stream: str, what: str, error: BaseException) -> None:
+        """Keep and log a failure that nobody is waiting for."""
+        self.failures.append(Failure(stream, what, error))
+        log.error("%s: %s: %s: %s", stream, what, type(error).__name__, error, exc_info=error)
+
+    def close(self) -> None:
+        """Stop: cancel what runs (it goes on at the next opening), handle what waits, sync, let go of the journal.
+
+        Waits until that is done. What was acknowledged is safe. Safe to call twice.
+        """
+        with self._lock:
+            if self._closing:
+                return
+            self._closing = True
+        self._sweeper.close()
+        self._effects.close()
+        for reply in [actor.finish() for actor in self._live() if actor.busy]:
+            with contextlib.suppress(pykka.Timeout):
+                reply.get(timeout=CLOSE_TIMEOUT_S)
+        self._pool.stop()
+        for actor in self._live():
+            actor.shut_down()
+        if self._owned:
+            self._journal.close()
+
+    def __enter__(self) -> Self:
+        """Return the open system."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close it."""
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        """Return the open system."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close it without blocking the running loop."""
+        import asyncio  # noqa: PLC0415  (the sync half does not need it)
+
+        await asyncio.to_thread(self.close)
+
+    def _send(self, stream: str, envelope: Envelope[Message]) -> None:
+        while True:
+            # An actor may go to sleep between looking it up and sending; then it is looked up again.
+            with contextlib.suppress(pykka.ActorDeadError):
+                mailbox = self._actor(stream).mailbox
+                # What an actor's own effects have to say is part of its work, not load from outside.
+                put = mailbox.put if envelope.message.performer is None else mailbox.put_anyway
+                put(envelope)
+                return
+
+    def _actor(self, stream: str) -> LocalActor:
+        actor = self._actors.get(stream)
+        if actor is not None and not actor.mailbox.closed and not self._closing:
+            return actor
+        with self._lock:
+            if self._closing:
+                raise SystemClosed(stream=stream)
+            actor = self._actors.get(stream)
+            if actor is None or actor.mailbox.closed:
+                category, _, id_ = stream.partition("/")
+                actor = self._actors[stream] = LocalActor(self, self._kinds[category], id_, stream)
+                actor.begin()
+            return actor
+
+    def _live(self) -> Sequence[LocalActor]:
+        with self._lock:
+            return list(self._actors.values())
+
+
+def _open(journal: Journal | str | Path) -> tuple[Journal, bool]:
+    if isinstance(journal, str | Path):
+        if journal == "memory:":
+            return MemoryJournal(), True
+        from ..journal.lmdb import LmdbJournal  # noqa: PLC0415  (not every host has lmdb)
+
+        return LmdbJournal(journal), True
+    return journal, False
