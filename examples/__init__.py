@@ -1,0 +1,1 @@
+"""Example agents that run as they are."""

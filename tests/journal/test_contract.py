@@ -1,0 +1,46 @@
+"""Every clause of the contract, on every journal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from clew.journal import MemoryJournal
+from clew.journal.contract import CLAUSES, DURABLE_CLAUSES, Clause, Opener, check
+from clew.journal.lmdb import LmdbJournal
+
+pytestmark = pytest.mark.contract
+
+
+def _name(clause: Clause) -> str:
+    return clause.__name__
+
+
+@pytest.mark.parametrize("clause", CLAUSES, ids=_name)
+def test_the_memory_journal_keeps_the_contract(clause: Clause) -> None:
+    clause(MemoryJournal)
+
+
+@pytest.mark.parametrize("clause", CLAUSES + DURABLE_CLAUSES, ids=_name)
+@pytest.mark.scenario("JRN-10", "JRN-12")
+def test_the_lmdb_journal_keeps_the_contract(clause: Clause, tmp_path: Path) -> None:
+    clause(partial(LmdbJournal, tmp_path / "journal"))
+
+
+@pytest.mark.parametrize("clause", CLAUSES + DURABLE_CLAUSES, ids=_name)
+def test_the_lmdb_journal_keeps_the_contract_in_a_map_that_must_grow(clause: Clause, tmp_path: Path) -> None:
+    clause(partial(LmdbJournal, tmp_path / "journal", map_bytes=65536, durability="relaxed"))
+
+
+def test_a_backend_that_breaks_the_contract_is_told_which_clause() -> None:
+    class Forgetful(MemoryJournal):
+        def close(self) -> None:
+            """Forget to close."""
+
+    new: Callable[[], Opener] = lambda: Forgetful
+
+    with pytest.raises(AssertionError, match="watches are told once when the journal closes"):
+        check(new, durable=False)
