@@ -95,18 +95,22 @@ def python_blocks(document: Path) -> list[tuple[int, str]]:
     return [(text.count("\n", 0, fence.start(1)), fence[1]) for fence in fences]
 
 
-def test_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+PAGES = ["README.md", "docs/durability.md", "docs/testing.md"]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_examples_of_a_page_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its blocks run in order, as one module would; those that begin with `# not run` are only compiled."""
-    blocks = python_blocks(ROOT / "README.md")
-    module = ModuleType("readme")
-    monkeypatch.setitem(sys.modules, "readme", module)
+    blocks = python_blocks(ROOT / page)
+    module = ModuleType("page")
+    monkeypatch.setitem(sys.modules, "page", module)
     monkeypatch.chdir(tmp_path)
 
     for line, source in blocks:
-        # The empty lines let a traceback name the line in README.md.
-        code = compile("\n" * line + source, "README.md", "exec", dont_inherit=True)
+        # The empty lines let a traceback name the line in the page.
+        code = compile("\n" * line + source, page, "exec", dont_inherit=True)
         if not source.startswith("# not run"):
-            exec(code, module.__dict__)  # noqa: S102  (it is our own README)
+            exec(code, module.__dict__)  # noqa: S102  (they are our own pages)
 
     assert blocks
 

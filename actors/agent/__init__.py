@@ -2,8 +2,9 @@
 
 from .definition import AgentDefinition, StepFinished, define_agent, register
 from .drive import agent_kind
-from .durability import DEFAULT_ATTEMPTS, DurableSteps, tool_options
+from .durability import DurableSteps
 from .handle import Answer, Run, Thread
+from .options import DEFAULT_ATTEMPTS, tool_options
 from .replay import Replayed, ReplayedRun, replay
 from .tool_step import RunNow, ToolStep, this_run, tool_step
 

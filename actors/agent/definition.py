@@ -17,7 +17,8 @@ from pydantic_ai.models import Model
 from pydantic_ai.output import OutputSpec
 from pydantic_ai.settings import ModelSettings
 
-from .durability import DurableSteps, current_drive
+from .durability import DurableSteps
+from .scope import current_drive
 from .tool_step import RunNow
 
 __all__ = ["AgentDefinition", "Instructions", "InstructionsFunction", "StepFinished", "define_agent", "register"]

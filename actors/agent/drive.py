@@ -38,10 +38,11 @@ from ..errors import ReplayDivergence, RunEnded, StepFailed, SystemClosed, Unkno
 from ..ref import ActorRef
 from ..thread import DriveRun, FailRun, FinishRun, HaltRun, ThreadCommand, ThreadState, thread_decider
 from .definition import MODEL_ID, AgentDefinition, InstructionsFunction, StepFinished, notify, resolve
-from .durability import Drive, TurnLimitReached, drive_scope
 from .failures import describe
 from .output import encode_output
-from .steps import Produced, RunSteps, Sink, settled_steps
+from .recorded import Asked, Produced, settled_steps
+from .scope import Drive, TurnLimitReached, drive_scope
+from .steps import RunSteps, Sink
 from .tool_step import RunNow
 from .wire import load_messages, valid_for_provider
 
@@ -185,7 +186,7 @@ async def _instructions(thunk: InstructionsFunction, steps: RunSteps, run: RunNo
     async def body() -> Produced:
         return Produced(msgspec.Raw(msgspec.json.encode(await resolve(thunk, run))))
 
-    outcome = await steps.turn("instructions", body, request={}, describe=describe, tail=NOTHING)
+    outcome = await steps.turn(Asked("instructions", {}, body, describe))
     if outcome.error is not None:
         raise StepFailed(step="instructions", type=outcome.error.type, message=outcome.error.message)
     return cast("str", msgspec.json.decode(outcome.result))

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from datetime import UTC, datetime, timedelta
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar, cast
 
 import msgspec
@@ -36,7 +33,7 @@ from pydantic_ai.durable_exec import (
     record_durable_unit,
     replay_scope,
 )
-from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse
+from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.run import AgentRunResult
 from pydantic_ai.toolsets import ToolsetTool
@@ -44,96 +41,17 @@ from pydantic_ai.usage import RunUsage
 from pydantic_core import to_jsonable_python
 
 from ...journal.facts import NOTHING
-from .digests import RequestDigests, digest_of
+from .digests import digest_of
 from .failures import describe, raise_again
+from .options import OPTIONS_KEY, attempts_of
 from .payload import encode_payload
-from .steps import Outcome, Produced, RunSteps, current_steps, driving
+from .recorded import Asked, Outcome, Produced
+from .scope import Drive, TurnLimitReached, current_drive
+from .steps import current_steps
 from .tool_step import ToolStep, enter
-from .wire import Tail, small, unique_call_ids, valid_for_provider
+from .wire import small, unique_call_ids, valid_for_provider
 
-__all__ = [
-    "DEFAULT_ATTEMPTS",
-    "Drive",
-    "DurableSteps",
-    "TurnLimitReached",
-    "current_drive",
-    "drive_scope",
-    "tool_options",
-]
-
-DEFAULT_ATTEMPTS = 2
-"""How often a tool that raises is tried, all attempts counted, unless its options say otherwise."""
-
-ATTEMPTS_MAX = 100
-
-_OPTIONS_KEY = "clew"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def tool_options(*, attempts: int = DEFAULT_ATTEMPTS) -> dict[str, Any]:
-    """Return tool metadata for a durable tool: `@agent.tool(metadata=tool_options(attempts=1))`.
-
-    `attempts` is how often the tool is tried when it raises, all attempts counted, crashes in between or not.
-
-    Raises:
-        ValueError: attempts is not from 1 to 100.
-    """
-    if not 1 <= attempts <= ATTEMPTS_MAX:
-        raise ValueError(f"attempts is from 1 to {ATTEMPTS_MAX}, not {attempts}")
-    return {_OPTIONS_KEY: {"attempts": attempts}}
-
-
-class TurnLimitReached(Exception):
-    """The run may take no further turn; `messages` is the conversation so far and `usage` what it used."""
-
-    def __init__(self, messages: Sequence[ModelMessage], usage: RunUsage) -> None:
-        self.messages = messages
-        self.usage = usage
-        super().__init__("the run reached its limit of turns")
-
-
-class Drive:
-    """What belongs to one driven run beside its steps: its tail, its digests, its clock on messages."""
-
-    def __init__(self, steps: RunSteps, run_id: str, prompt: msgspec.Raw, turns_max: int | None) -> None:
-        self.steps = steps
-        self.run_id = run_id
-        self.tail = Tail(run_id, prompt)
-        self.digests = RequestDigests()
-        self.results: dict[str, msgspec.Raw] = {}
-        self.turns_max = turns_max
-        self.instructions: str | None = None
-        self._stamped: dict[int, ModelMessage] = {}
-
-    def restamp(self, messages: Sequence[ModelMessage], run_id: str | None) -> None:
-        """Give the run's own requests the time of the last recorded step, so that replay gives the same ones."""
-        at = _EPOCH + timedelta(microseconds=self.steps.clock // 1000)
-        for message in messages:
-            if isinstance(message, ModelRequest) and message.run_id == run_id and id(message) not in self._stamped:
-                message.timestamp = at
-                for part in message.parts:
-                    if hasattr(part, "timestamp"):
-                        setattr(part, "timestamp", at)  # noqa: B010  (not every kind of part has one)
-                self._stamped[id(message)] = message
-
-
-_drive: ContextVar[Drive | None] = ContextVar("clew_drive", default=None)
-
-
-@contextmanager
-def drive_scope(drive: Drive) -> Generator[None]:
-    """Make the agents that run inside record their steps in this drive."""
-    token = _drive.set(drive)
-    try:
-        with driving(drive.steps):
-            yield
-    finally:
-        _drive.reset(token)
-
-
-def current_drive() -> Drive | None:
-    """Return the drive around this code, or None outside of one."""
-    return _drive.get()
+__all__ = ["DurableSteps"]
 
 
 class DurableSteps(BaseDurabilityCapability[Any]):
@@ -151,7 +69,7 @@ class DurableSteps(BaseDurabilityCapability[Any]):
         codec=JSON_CODEC,
         toolset_lifecycles={"function": "enter-always", "mcp": "enter-in-durable-unit", "dynamic": "enter-never"},
         unsupported_runtime_toolset_kinds=frozenset({"function", "mcp", "dynamic"}),
-        tool_config_key=_OPTIONS_KEY,
+        tool_config_key=OPTIONS_KEY,
     )
 
     @property
@@ -178,7 +96,7 @@ class DurableSteps(BaseDurabilityCapability[Any]):
     ) -> ModelRequestContext:
         """Make what is sent the same on every replay and valid for a provider; stop at the limit of turns."""
         request_context = await super().before_model_request(ctx, request_context)
-        drive = _drive.get()
+        drive = current_drive()
         if drive is None:
             return request_context
         drive.restamp(ctx.messages, ctx.run_id)
@@ -196,7 +114,7 @@ class DurableSteps(BaseDurabilityCapability[Any]):
             return await handler()
         with replay_scope():
             result = await super().wrap_run(ctx, handler=handler)
-        if (drive := _drive.get()) is not None:
+        if (drive := current_drive()) is not None:
             drive.restamp(result.all_messages(), ctx.run_id)
         return result
 
@@ -217,7 +135,7 @@ class _Backend(DurableOperationBackend[Any]):
     ) -> object:
         """Return a tool's options from its metadata."""
         metadata = cast("ToolsetTool[Any]", tool).tool_def.metadata if tool is not None else None
-        return (metadata or {}).get(_OPTIONS_KEY, {})
+        return (metadata or {}).get(OPTIONS_KEY, {})
 
     def registrations(self) -> Sequence[Callable[..., object]]:
         """Return nothing: steps are made when they are called."""
@@ -237,7 +155,7 @@ class _Bound:
 
     async def __call__(self, params: Any, *, config: object | None = None) -> Any:
         """Return the operation's result: from the journal, or by running it and recording what came of it."""
-        drive = _drive.get()
+        drive = current_drive()
         if drive is None:
             return await self._operation.handler(params)
         if isinstance(params, ModelRequestParams):
@@ -260,13 +178,8 @@ class _Bound:
             response = unique_call_ids(cast("ModelResponse", response), context.messages)
             return Produced(self._dump_response(response))
 
-        outcome = await drive.steps.turn(
-            name,
-            body,
-            request=request,
-            describe=describe,
-            tail=drive.tail.encode(context.messages, drive.results) if own else NOTHING,
-        )
+        tail = drive.tail.encode(context.messages, drive.results) if own else NOTHING
+        outcome = await drive.steps.turn(Asked(name, request, body, describe, tail))
         if own and outcome.error is None:
             drive.tail.recorded(context.messages)
         response = self._load(name, outcome)
@@ -290,13 +203,8 @@ class _Bound:
             result = self._dump(value, f"the result of tool {params.name!r} ({name})")
             return Produced(result, _usage_since(before, usage), step.written)
 
-        outcome = await drive.steps.tool(
-            name,
-            body,
-            request={"arguments": digest_of(_arguments(params))},
-            describe=describe,
-            attempts=int(options.get("attempts", DEFAULT_ATTEMPTS)),
-        )
+        asked = Asked(name, {"arguments": digest_of(_arguments(params))}, body, describe)
+        outcome = await drive.steps.tool(asked, attempts=attempts_of(options))
         if outcome.error is None:
             drive.results[name] = outcome.result
         if (used := msgspec.json.decode(outcome.usage)) is not None:
@@ -312,7 +220,7 @@ class _Bound:
                 value = await self._operation.handler(params)
             return Produced(self._dump(value, name))
 
-        outcome = await drive.steps.turn(name, body, request={}, describe=describe, tail=NOTHING)
+        outcome = await drive.steps.turn(Asked(name, {}, body, describe))
         return self._load(name, outcome)
 
     def _dump(self, value: object, what: str) -> msgspec.Raw:

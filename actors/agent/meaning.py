@@ -33,7 +33,9 @@ def same_meaning(one: msgspec.Raw, other: msgspec.Raw) -> bool:
 
 
 def _meaning(raw: msgspec.Raw) -> object:
-    value = msgspec.json.decode(raw)
+    value: object = msgspec.json.decode(raw)
     if isinstance(value, list):
         return [meaning_of(message) for message in cast("list[dict[str, Any]]", value)]
-    return meaning_of(cast("dict[str, Any]", value)) if isinstance(value, dict) and "parts" in value else value
+    if isinstance(value, dict) and "parts" in value:
+        return meaning_of(cast("dict[str, Any]", value))
+    return cast("object", value)

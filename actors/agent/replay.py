@@ -23,7 +23,8 @@ from ..errors import ReplayDivergence, UnknownKind
 from .definition import AgentDefinition, register
 from .drive import CATALOG, drive_agent, recorded_run
 from .meaning import same_meaning
-from .steps import HistoryEnds, RunSteps
+from .recorded import HistoryEnds
+from .steps import RunSteps
 
 if TYPE_CHECKING:
     from .handle import Thread

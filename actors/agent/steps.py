@@ -14,51 +14,23 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import msgspec
 
-from ...journal import NotRepresentable, RecordedEvent
+from ...journal import NotRepresentable
 from ...journal.facts import NOTHING, ErrorFact, StepCompleted, StepFailed, ThreadEvent
 from ..clock import Clock
 from ..errors import ReplayDivergence
 from ..thread import CompleteStep, FailStep, ThreadCommand
 from .meaning import same_meaning
+from .recorded import NOT_RECORDED, Asked, HistoryEnds, Outcome, Produced, StepEvents
 from .siblings import Siblings, current_scope
 
-__all__ = ["HistoryEnds", "Outcome", "Produced", "RunSteps", "Sink", "StepEvents", "current_steps", "settled_steps"]
-
-
-class HistoryEnds(BaseException):
-    """A signal: a replay came to where the recorded run was interrupted. Never caught broadly."""
-
-
-class Produced(NamedTuple):
-    """What a body made: its result, what sub-agents used, and the state it set (None: left alone)."""
-
-    result: msgspec.Raw
-    usage: msgspec.Raw = NOTHING
-    state: msgspec.Raw | None = None
-
-
-class Outcome(NamedTuple):
-    """A settled step: its result, or its error; the same now and on replay."""
-
-    result: msgspec.Raw
-    usage: msgspec.Raw
-    error: ErrorFact | None
-    ran: bool
-
-
-class StepEvents(NamedTuple):
-    """What is recorded of a step: the event that settled it (if one did), its sequence, and its attempts so far."""
-
-    settled: StepCompleted | StepFailed | None
-    sequence: int
-    attempts: int
+__all__ = ["RunSteps", "Sink", "current_steps", "driving"]
 
 
 class Sink(Protocol):
@@ -71,31 +43,6 @@ class Sink(Protocol):
 
 _LIVE = sys.maxsize
 """Orders what fails now after what was recorded."""
-
-Describe = Callable[[BaseException], ErrorFact]
-
-
-def settled_steps(
-    run: str, events: Iterable[tuple[RecordedEvent, ThreadEvent]], *, resume: bool
-) -> dict[str, StepEvents]:
-    """Return what is recorded of the steps of a run, by name.
-
-    With `resume`, a failure that is the last thing recorded of a run that did not end is forgotten, so that the step
-    is tried again: the process died before it could say what the failure meant.
-    """
-    steps: dict[str, StepEvents] = {}
-    last: str | None = None
-    for recorded, event in events:
-        if not isinstance(event, StepCompleted | StepFailed) or event.run != run:
-            continue
-        before = steps.get(event.step, StepEvents(None, 0, 0))
-        final = isinstance(event, StepCompleted) or event.final
-        attempts = event.attempt if isinstance(event, StepFailed) else before.attempts
-        steps[event.step] = StepEvents(event if final else None, recorded.sequence, attempts)
-        last = event.step
-    if resume and last is not None and isinstance(steps[last].settled, StepFailed):
-        steps[last] = StepEvents(None, 0, 0)
-    return steps
 
 
 class RunSteps:
@@ -155,38 +102,22 @@ class RunSteps:
         self._names[full] += 1
         return full if self._names[full] == 1 else f"{full}#{self._names[full]}"
 
-    async def turn(
-        self,
-        name: str,
-        body: Callable[[], Awaitable[Produced]],
-        *,
-        request: dict[str, str],
-        describe: Describe,
-        tail: msgspec.Raw,
-    ) -> Outcome:
+    async def turn(self, asked: Asked) -> Outcome:
         """Take a turn of the model, or another step that changes nothing outside."""
         self._siblings.begin_turn()
         if not current_scope():
             self.failures.clear()
-        return await self._step(name, body, request, describe, tail, attempts=1)
+        return await self._step(asked, attempts=1)
 
-    async def tool(
-        self,
-        name: str,
-        body: Callable[[], Awaitable[Produced]],
-        *,
-        request: dict[str, str],
-        describe: Describe,
-        attempts: int,
-    ) -> Outcome:
+    async def tool(self, asked: Asked, *, attempts: int) -> Outcome:
         """Call a tool, once everything before it is durable."""
-        if not self._is_settled(name):
+        if not self._is_settled(asked.name):
             if not self.replaying:
                 await self.synced()
-            await self._siblings.may_start(name, failed=self._failure_ahead())
-        outcome = await self._step(name, body, request, describe, NOTHING, attempts=attempts)
+            await self._siblings.may_start(asked.name, failed=self._failure_ahead())
+        outcome = await self._step(asked, attempts=attempts)
         if outcome.error is not None:
-            await self._siblings.fail(name)
+            await self._siblings.fail(asked.name)
         return outcome
 
     async def synced(self) -> None:
@@ -227,88 +158,71 @@ class RunSteps:
         found = self._recorded.get(name)
         return found is not None and found.settled is not None
 
-    async def _step(
-        self,
-        name: str,
-        body: Callable[[], Awaitable[Produced]],
-        request: dict[str, str],
-        describe: Describe,
-        tail: msgspec.Raw,
-        *,
-        attempts: int,
-    ) -> Outcome:
-        found = self._recorded.get(name)
-        if found is not None and found.settled is not None:
-            return self._replay(name, found.settled, found.sequence, request, tail)
+    async def _step(self, asked: Asked, *, attempts: int) -> Outcome:
+        found = self._recorded.get(asked.name, NOT_RECORDED)
+        if found.settled is not None:
+            return self._replay(asked, found.settled, found.sequence)
         if self._sink is None:
-            raise HistoryEnds(name)
-        outcome = await self._attempt(self._sink, name, body, request, describe, tail, attempts, found)
-        self.executed.append(name)
-        if self.on_recorded is not None and "/" not in name:
-            self.on_recorded(name)
+            raise HistoryEnds(asked.name)
+        outcome = await self._attempt(asked, attempts=attempts, before=found.attempts)
+        self.executed.append(asked.name)
+        if self.on_recorded is not None and "/" not in asked.name:
+            self.on_recorded(asked.name)
         return outcome
 
-    async def _attempt(
-        self,
-        sink: Sink,
-        name: str,
-        body: Callable[[], Awaitable[Produced]],
-        request: dict[str, str],
-        describe: Describe,
-        tail: msgspec.Raw,
-        attempts: int,
-        found: StepEvents | None,
-    ) -> Outcome:
-        attempt = found.attempts if found else 0
+    async def _attempt(self, asked: Asked, *, attempts: int, before: int) -> Outcome:
+        attempt = before
         while True:
             attempt += 1
             try:
-                with self._siblings.executing(name):
-                    produced = await body()
-                return self._completed(sink, name, request, tail, produced)
+                with self._siblings.executing(asked.name):
+                    produced = await asked.body()
+                # Without a pause after the body, in which a cancel could lose what it did.
+                return self._completed(asked, produced)
             except BaseException as error:
-                if _is_signal(error):
+                if self._is_signal(error):
                     raise
                 # What a tool returned will not become JSON by calling it again.
                 final = attempt >= attempts or isinstance(error, NotRepresentable)
-                fact = self._attempted(sink, name, request, tail, attempt, describe(error), final=final)
+                fact = asked.describe(error)
+                self._failed(asked, fact, attempt, final=final)
                 if final:
                     return Outcome(NOTHING, NOTHING, fact, ran=True)
             finally:
-                self._siblings.ended(name)
+                self._siblings.ended(asked.name)
             await self.synced()
 
-    def _completed(
-        self, sink: Sink, name: str, request: dict[str, str], tail: msgspec.Raw, produced: Produced
-    ) -> Outcome:
-        """Send a result to the thread: without a pause after the body, in which a cancel could lose it."""
-        at = self._now()
-        completed = CompleteStep(self.run, name, request, produced.result, at, tail, produced.usage, produced.state)
-        self._unsynced.append(sink(completed, f"{self.run}/{name}"))
+    def _completed(self, asked: Asked, produced: Produced) -> Outcome:
+        at, name = self._now(), asked.name
+        self._send(
+            CompleteStep(
+                self.run, name, asked.request, produced.result, at, asked.tail, produced.usage, produced.state
+            ),
+            f"{self.run}/{name}",
+        )
         if produced.state is not None:
             self.state = produced.state
         self._pass(name, at)
         return Outcome(produced.result, produced.usage, None, ran=True)
 
-    def _attempted(
-        self,
-        sink: Sink,
-        name: str,
-        request: dict[str, str],
-        tail: msgspec.Raw,
-        attempt: int,
-        fact: ErrorFact,
-        *,
-        final: bool,
-    ) -> ErrorFact:
-        """Send a failed attempt to the thread."""
-        at = self._now()
-        failed = FailStep(self.run, name, request, attempt, final, fact, at, tail)
-        self._unsynced.append(sink(failed, f"{self.run}/{name}!{attempt}"))
+    def _failed(self, asked: Asked, fact: ErrorFact, attempt: int, *, final: bool) -> None:
+        at, name = self._now(), asked.name
+        self._send(
+            FailStep(self.run, name, asked.request, attempt, final, fact, at, asked.tail),
+            f"{self.run}/{name}!{attempt}",
+        )
         if final:
             self._pass(name, at)
             self._note_failure(name, fact, order=_LIVE)
-        return fact
+
+    def _send(self, command: ThreadCommand, command_id: str) -> None:
+        if self._sink is None:
+            raise HistoryEnds(command_id)
+        try:
+            self._unsynced.append(self._sink(command, command_id))
+        except Exception as error:
+            self.stopped_by = error
+            raise
 
     def _note_failure(self, name: str, fact: ErrorFact, *, order: int) -> None:
         if name.startswith("tool:") and "/" not in name:
@@ -321,30 +235,22 @@ class RunSteps:
             if name.startswith("llm:"):
                 self.turn_at = self.clock
 
-    def _replay(
-        self,
-        name: str,
-        event: StepCompleted | StepFailed,
-        sequence: int,
-        request: dict[str, str],
-        tail: msgspec.Raw,
-    ) -> Outcome:
+    def _replay(self, asked: Asked, event: StepCompleted | StepFailed, sequence: int) -> Outcome:
+        """Return the recorded outcome, if what is asked is what was asked then."""
+        name, request = asked.name, asked.request
         for field in sorted(event.request.keys() | request.keys()):
             then, now = event.request.get(field, "(none)"), request.get(field, "(none)")
             if then != now:
                 raise self._diverged(name, sequence, f"request.{field}", expected=then, actual=now)
-        if not same_meaning(event.tail, tail):
-            then, now = _text(event.tail), _text(tail)
+        if not same_meaning(event.tail, asked.tail):
+            then, now = _text(event.tail), _text(asked.tail)
             raise self._diverged(name, sequence, "messages since the last response", expected=then, actual=now)
         self.replayed.append(name)
         self._pass(name, event.at)
+        self.rebuilt[sequence] = msgspec.structs.replace(event, run=self.run, step=name, request=request)
         if isinstance(event, StepFailed):
             self._note_failure(name, event.error, order=sequence)
-            self.rebuilt[sequence] = StepFailed(
-                self.run, name, request, event.attempt, event.final, event.error, event.at, event.tail
-            )
             return Outcome(NOTHING, NOTHING, event.error, ran=False)
-        self.rebuilt[sequence] = StepCompleted(self.run, name, request, event.result, event.at, event.tail, event.usage)
         return Outcome(event.result, event.usage, None, ran=False)
 
     def loaded(self, name: str, result: msgspec.Raw) -> None:
@@ -375,6 +281,13 @@ class RunSteps:
         self.stopped_by = divergence
         return divergence
 
+    def _is_signal(self, error: BaseException) -> bool:
+        """Whether an error is about the task, not the step: a cancel from outside, our own signals, a closed system."""
+        if isinstance(error, HistoryEnds | ReplayDivergence) or error is self.stopped_by:
+            return True
+        task = asyncio.current_task()
+        return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+
 
 _steps: ContextVar[RunSteps | None] = ContextVar("clew_run_steps", default=None)
 
@@ -392,16 +305,6 @@ def driving(steps: RunSteps) -> Generator[None]:
         yield
     finally:
         _steps.reset(token)
-
-
-def _is_signal(error: BaseException) -> bool:
-    """Whether an exception is about the task, and not about the step: a cancellation from outside, our own signals."""
-    if isinstance(error, HistoryEnds | ReplayDivergence):
-        return True
-    if isinstance(error, asyncio.CancelledError):
-        task = asyncio.current_task()
-        return task is not None and task.cancelling() > 0
-    return False
 
 
 def _text(raw: msgspec.Raw) -> str:

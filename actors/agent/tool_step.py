@@ -97,7 +97,7 @@ class ToolStep(RunNow):
         raw = self._written if self._written is not None else self._steps.state
         return None if raw is None else msgspec.json.decode(raw)
 
-    def set_state(self, value: object) -> None:
+    def set_state(self, value: Any) -> None:
         """Replace the thread's synced state; it becomes true together with this step's result, or not at all.
 
         Raises:

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from pydantic_ai import Agent, ModelResponse, ModelRetry, RunContext, TextPart, ToolCallPart, ToolReturn
 from pydantic_ai.capabilities import ModelFallback
 from pydantic_ai.exceptions import ModelHTTPError
-from pydantic_ai.messages import ModelMessage, ToolReturnPart
+from pydantic_ai.messages import ModelMessage, ToolReturnPart, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.usage import RunUsage
 
@@ -251,7 +251,7 @@ def test_a_tool_that_raises_waits_for_its_siblings_so_none_runs_twice(order: tup
     calls: Counter[str] = Counter()
     agent = siblings(calls, works_first=True)
 
-    with agent_harness(agent, [tool_calls_turn(*[(name, name, {}) for name in order])]) as harness:
+    with agent_harness(agent, [tool_calls_turn(*[(name, name, None) for name in order])]) as harness:
         with pytest.raises(RunFailed, match="ValueError: tool:breaks:breaks: no"):
             harness.run("Go")
         replayed = replay(harness.conversation(), harness.definition)
@@ -266,7 +266,7 @@ def test_a_sibling_either_runs_to_its_record_or_does_not_start(order: tuple[str,
     calls: Counter[str] = Counter()
     agent = siblings(calls, works_first=False)
 
-    with agent_harness(agent, [tool_calls_turn(*[(name, name, {}) for name in order])]) as harness:
+    with agent_harness(agent, [tool_calls_turn(*[(name, name, None) for name in order])]) as harness:
         with pytest.raises(RunFailed, match="ValueError: tool:breaks:breaks: no"):
             harness.run("Go")
         replayed = replay(harness.conversation(), harness.definition)
@@ -445,7 +445,7 @@ def test_a_model_that_fails_ends_the_run_with_its_error_and_replays_it() -> None
     script = Script([ModelHTTPError(500, "script", {"why": "broken"}), final_turn("fine")])
 
     with agent_harness(agent, script) as harness:
-        with pytest.raises(RunFailed, match="ModelHTTPError: .*500"):
+        with pytest.raises(RunFailed, match=r"ModelHTTPError: .*500"):
             harness.run("Go")
         replayed = replay(harness.conversation(), harness.definition)
         after = harness.run("And now?")
@@ -460,7 +460,7 @@ def test_what_a_sub_agent_used_counts_the_same_on_replay() -> None:
     outer = Agent("test", name="outer")
 
     @outer.tool
-    async def ask(ctx: RunContext[None]) -> str:
+    async def ask(ctx: RunContext[object]) -> str:
         return (await inner.run("?", usage=ctx.usage)).output
 
     with agent_harness(outer, [tool_call_turn("c1", "ask", {}), final_turn("done")]) as harness:
@@ -474,7 +474,8 @@ def test_what_a_sub_agent_used_counts_the_same_on_replay() -> None:
 
 def test_sub_agents_in_parallel_tools_keep_their_own_steps() -> None:
     def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        return final_turn(f"answer to {messages[0].parts[0].content}")  # pyright: ignore[reportAttributeAccessIssue]
+        asked = [part.content for part in messages[0].parts if isinstance(part, UserPromptPart)]
+        return final_turn(f"answer to {asked[0]}")
 
     inner = Agent(FunctionModel(answer), name="inner", capabilities=[DurableSteps()])
     outer = Agent("test", name="outer")
@@ -628,7 +629,7 @@ def test_time_ids_and_chance_are_the_same_for_every_attempt_and_do_not_shift() -
     def draw() -> str:
         step = tool_step()
         if drawn:
-            step.uuid("another"), step.random("jitter").random()
+            assert step.uuid("another") != step.uuid("child")
         drawn.append((step.uuid("child"), step.random("dice").randrange(10**9), step.now))
         if len(drawn) == 1:
             raise OSError("again")

@@ -323,7 +323,7 @@ def test_a_call_with_unparsable_arguments_is_not_executed_and_sent_as_json_later
 def test_unknown_tools_are_answered_and_old_ones_stay_readable() -> None:
     agent = Agent("test", name="renamed")
     agent.tool_plain(lambda: "x", name="known")  # pyright: ignore[reportCallIssue, reportArgumentType]
-    nopes = tool_calls_turn(*[(f"n{i}", "nope", {}) for i in range(5)])
+    nopes = tool_calls_turn(*[(f"n{i}", "nope", None) for i in range(5)])
 
     with agent_harness(agent, [nopes, final_turn("ok"), final_turn("on")]) as harness:
         harness.run("Go.")

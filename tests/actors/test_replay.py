@@ -105,7 +105,7 @@ def test_a_step_nobody_asks_for_any_more_is_found() -> None:
     journal.append("thread/t", [conversation.catalog.encode(extra)[0]], expected=8)
     facts = [conversation.catalog.decode(event) for event in FULL]
     end = next(fact for fact in facts if isinstance(fact, RunFinished))
-    last = [fact for fact in facts[8 : facts.index(end) + 1]]
+    last = facts[8 : facts.index(end) + 1]
     journal.append("thread/t", [conversation.catalog.encode(fact)[0] for fact in last], expected=9)
 
     with pytest.raises(ReplayDivergence, match="tool:gone:g1"):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from clew.actors import ActorSystem, ActorRef, Decider, Effect, EventSourcedActor
+from clew.actors import ActorRef, ActorSystem, Decider, Effect, EventSourcedActor
 from clew.journal import event
 
 ACTORS = 8

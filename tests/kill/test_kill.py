@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,7 +25,7 @@ KILLS = 50
 
 
 @contextmanager
-def program(name: str, path: Path) -> Iterator[subprocess.Popen[str]]:
+def program(name: str, path: Path) -> Generator[subprocess.Popen[str]]:
     command = [sys.executable, "-m", f"tests.kill.{name}", str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
