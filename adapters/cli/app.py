@@ -1,0 +1,109 @@
+"""The command itself: which subcommands there are, and what happens around each of them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import warnings
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated, NoReturn
+
+import typer
+
+from .demo import demo
+from .exits import EPILOG, ExitCode, fail
+from .history import export_history, take_history
+from .log import log
+from .render import one_line
+from .replay import replay
+from .run import run
+from .show import show
+from .threads import threads
+from .verify import verify
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="clew",
+    help="Durable agents: run them, look into their journal, replay it.",
+    epilog=EPILOG,
+    add_completion=False,
+    rich_markup_mode=None,  # plain help: it reads the same in a terminal, in a pipe and in a log
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+@app.callback(invoke_without_command=True)
+def clew(
+    context: typer.Context,
+    *,
+    show_version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
+) -> None:
+    """Durable agents: run them, look into their journal, replay it."""
+    if show_version:
+        sys.stdout.write(f"clew {_version()}\n")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        sys.stdout.write(context.get_help() + "\n")
+        raise typer.Exit(ExitCode.USAGE)
+
+
+for _name, _command in {
+    "run": run,
+    "threads": threads,
+    "show": show,
+    "log": log,
+    "replay": replay,
+    "export": export_history,
+    "import": take_history,
+    "verify": verify,
+    "demo": demo,
+}.items():
+    app.command(_name, epilog=EPILOG)(_command)
+
+
+def main() -> NoReturn:
+    """Run the command line in `sys.argv` and exit with its code."""
+    _set_up_output()
+    try:
+        code: object = app(prog_name="clew", standalone_mode=False)
+    except Exception as error:  # noqa: BLE001  (this is where errors become one line and a code)
+        code = fail(error)
+    sys.exit(code if isinstance(code, int) else ExitCode.OK)
+
+
+def _version() -> str:
+    try:
+        return version("clew")
+    except PackageNotFoundError:
+        return "(not installed)"
+
+
+def _set_up_output() -> None:
+    """Let text that a terminal cannot show, log records and warnings through, each on one line of its own."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+    handler = logging.StreamHandler()
+    handler.setFormatter(_OneLine())
+    handler.setLevel(logging.WARNING)
+    logging.getLogger().addHandler(handler)
+    warnings.showwarning = _show_warning
+    # Set by whoever wants it: in the middle of our lines it would only be in the way.
+    os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")
+
+
+class _OneLine(logging.Formatter):
+    """A log record on one line; the traceback is for `CLEW_DEBUG=1`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = one_line(f"clew: {record.levelname.lower()}: {record.getMessage()}")
+        if os.environ.get("CLEW_DEBUG") and record.exc_info:
+            line += "\n" + self.formatException(record.exc_info)
+        return line
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    sys.stderr.write(f"clew: warning: {one_line(str(message))}\n")
