@@ -30,7 +30,7 @@ C = TypeVar("C")
 E = TypeVar("E", bound=msgspec.Struct)
 A = TypeVar("A")
 
-ANSWERS_KEPT = 64
+ANSWERS_KEPT = 8
 """Answers held in memory; older ones are folded again from the journal when they are asked for."""
 
 
@@ -160,24 +160,27 @@ class Activation(Generic[S, C, E, A]):
         kept = self._answers.get(command_id)
         if kept is not None:
             return Handled(kept[0], None, _unless_durable(kept[1]))
+        span = self._spans[command_id]
         try:
-            answer = self._fold_answer(self._spans[command_id])
+            sequence, answer = self._fold_answer(span)
         except Exception as error:  # noqa: BLE001  (as in `handle`: what it is told is the asker's alone)
             return Handled(None, error, self.waiting_for)
-        return Handled(answer, None, self.waiting_for)
+        # What was read is durable. Where it ends too early, this activation rests on a commit that has failed.
+        return Handled(answer, None, None if sequence == span.last else self.waiting_for)
 
-    def _fold_answer(self, span: _Span) -> object:
-        decider = self.kind.decider
+    def _fold_answer(self, span: _Span) -> tuple[int, object]:
+        """Fold the stream up to the end of a command, and return how far it went and the answer there."""
+        decider, sequence = self.kind.decider, 0
         state: S = self.kind.initial(self.stream)
         own: list[E] = []
         for recorded in self._journal.read(self.stream):
             event = cast("E", self.kind.catalog.decode(recorded))
-            state = decider.evolve(state, event)
-            if recorded.sequence >= span.first:
+            state, sequence = decider.evolve(state, event), recorded.sequence
+            if sequence >= span.first:
                 own.append(event)
-            if recorded.sequence == span.last:
+            if sequence == span.last:
                 break
-        return decider.answer(state, own)
+        return sequence, decider.answer(state, own)
 
 
 def _unless_durable(commit: Commit | None) -> Commit | None:

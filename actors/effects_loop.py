@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any
 
+from .clock import new_id
+from .decider import EventSourcedActor
+from .effect import Effect
+from .errors import UnknownKind
+from .ref import ActorRef
 from .reply import forbid_blocking
 
-__all__ = ["EffectsLoop"]
+__all__ = ["EffectsLoop", "perform"]
+
+log = logging.getLogger("clew")
+
+GRACE_S = 0.1
+"""How much longer the loop itself may take than what runs on it."""
 
 
 class EffectsLoop:
@@ -20,47 +33,66 @@ class EffectsLoop:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._stopped = False
+        self._left_behind = 0
 
     def start(self, work: Callable[[], Coroutine[object, object, None]], done: Callable[[], None]) -> EffectTask:
         """Run `work()` on the loop; call `done()` when it has ended, however it ended, also if it may not begin."""
-        loop = self._running_loop()
-        task = EffectTask(loop)
-        if loop is None:
-            done()
-            return task
-        task.begin(work, done)
+        # Under the lock, so that `close` cancels either nothing of it or all of it.
+        with self._lock:
+            task = EffectTask(self._running_loop())
+            if task.begin(work, done):
+                return task
+        done()
         return task
 
-    def close(self) -> None:
-        """Cancel what runs, wait for it to end, and stop the thread."""
+    def close(self, *, timeout_s: float) -> bool:
+        """Cancel what runs, wait for it to end, and stop the thread; return whether all of it has ended.
+
+        What swallows its cancellation is left behind after `timeout_s`, and so is the thread while it is kept busy.
+        """
         with self._lock:
             self._closed = True
             loop, thread = self._loop, self._thread
         if loop is None or thread is None:
-            return
-        asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result()
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
+            return True
+        asyncio.run_coroutine_threadsafe(self._wind_down(loop, timeout_s), loop)
+        thread.join(timeout=timeout_s + GRACE_S)
+        return not thread.is_alive() and not self._left_behind
 
     def _running_loop(self) -> asyncio.AbstractEventLoop | None:
-        with self._lock:
-            if self._closed:
-                return None
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=self._run, args=(self._loop,), name=self._name, daemon=True)
-                self._thread.start()
-            return self._loop
+        if self._closed:
+            return None
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=self._run, args=(self._loop,), name=self._name, daemon=True)
+            self._thread.start()
+        return self._loop
 
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:
         forbid_blocking()
         asyncio.set_event_loop(loop)
-        try:
-            loop.run_forever()
-        finally:
-            loop.run_until_complete(loop.shutdown_asyncgens())
-            loop.run_until_complete(loop.shutdown_default_executor())
-            loop.close()
+        while not self._stopped:
+            try:
+                loop.run_forever()
+            except (SystemExit, KeyboardInterrupt):
+                # asyncio lets these end the loop, and one tool that calls `sys.exit` must not end all work.
+                log.exception("a task of an effect tried to end the process")
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
+
+    async def _wind_down(self, loop: asyncio.AbstractEventLoop, timeout_s: float) -> None:
+        """Cancel all tasks, also those that others start while they end, and stop the loop."""
+        own = asyncio.current_task()
+        deadline = loop.time() + timeout_s
+        while (tasks := {task for task in asyncio.all_tasks() if task is not own}) and not self._left_behind:
+            for task in tasks:
+                task.cancel()
+            _, left = await asyncio.wait(tasks, timeout=max(0.0, deadline - loop.time()))
+            self._left_behind = len(left)
+        self._stopped = True
+        loop.stop()
 
 
 class EffectTask:
@@ -69,35 +101,46 @@ class EffectTask:
     def __init__(self, loop: asyncio.AbstractEventLoop | None) -> None:
         self._loop = loop
         self._task: asyncio.Task[None] | None = None
-        self._cancelled = False
 
-    def begin(self, work: Callable[[], Coroutine[object, object, None]], done: Callable[[], None]) -> None:
-        """Start the work soon."""
+    def begin(self, work: Callable[[], Coroutine[object, object, None]], done: Callable[[], None]) -> bool:
+        """Start the work soon; return False where there is no loop for it."""
+        if self._loop is None:
+            return False
 
         def create() -> None:
             self._task = asyncio.get_running_loop().create_task(work())
             self._task.add_done_callback(lambda _: done())
-            if self._cancelled:
-                self._task.cancel()
 
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(create)
+        self._loop.call_soon_threadsafe(create)
+        return True
 
     def cancel(self) -> None:
         """Cancel the work soon; it may still do something while it ends."""
 
         def cancel() -> None:
-            self._cancelled = True
             if self._task is not None:
                 self._task.cancel()
 
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(cancel)
+        if self._loop is not None:
+            # A loop that is gone has taken the work along.
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(cancel)
 
 
-async def _cancel_all() -> None:
-    own = asyncio.current_task()
-    tasks = [task for task in asyncio.all_tasks() if task is not own]
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+async def perform(
+    kind: EventSourcedActor[Any, Any, Any, Any],
+    effect: Effect,
+    actor: ActorRef[Any, Any],
+    report: Callable[[str, str, BaseException], None],
+) -> None:
+    """Do the work of an effect, and tell the actor the command that comes of it."""
+    try:
+        if kind.perform is None:
+            raise UnknownKind(name=f"perform for {kind.category}", known=())
+        command = await kind.perform(effect, actor)
+        if command is not None:
+            await actor.ask(command, command_id=f"effect:{effect.key}:{new_id()}")
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:  # noqa: BLE001  (contained: reported, and tried again on the next activation)
+        report(actor.stream, f"effect {effect.key} failed", error)

@@ -3,16 +3,19 @@
 One turn, in order:
 
 1. let go of what the disk has confirmed: replies, effects to start, effects to stop;
-2. start or stop effects as the host was told by those that finished;
-3. handle some messages; what each one waits for joins the end of the gate.
+2. take note of the effects that have ended;
+3. wake up, if the actor is not awake: at the beginning, and after a commit that failed;
+4. handle some messages; what each one waits for joins the end of the gate.
 
 Nothing here blocks on a commit or on another actor.
 """
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -23,6 +26,7 @@ from ..journal import CellWrite, Commit, JournalError, WrongExpectedSequence, op
 from .activation import Activation, AnyActivation, Handled
 from .errors import ActivationFailed, ActorError, SystemClosed
 from .mailbox import Mailbox
+from .open_work import OpenWork
 from .reply import Reply
 
 if TYPE_CHECKING:
@@ -30,11 +34,18 @@ if TYPE_CHECKING:
     from .decider import EventSourcedActor
     from .effect import Effect
     from .mailbox import Pool
+    from .open_work import EffectHandle
 
 __all__ = ["Host", "LocalActor", "Message"]
 
 MESSAGES_PER_TURN = 64
 """Messages an actor handles before it lets others have the thread."""
+
+RACES_MAX = 20
+"""How often a command is decided again because another writer was first, before its asker is told."""
+
+_BARRIER = CellWrite(b"barrier", None)
+"""Writes nothing; durable or failed once everything before it is."""
 
 
 class Message(NamedTuple):
@@ -43,14 +54,6 @@ class Message(NamedTuple):
     command: object
     command_id: str
     performer: str | None = None
-
-
-class EffectHandle(Protocol):
-    """A running effect."""
-
-    def cancel(self) -> None:
-        """Stop it soon."""
-        ...
 
 
 class Host(Protocol):
@@ -79,6 +82,14 @@ class Host(Protocol):
         ...
 
 
+class _Held(NamedTuple):
+    """What waits for a commit, with the activation that it was decided by."""
+
+    commit: Commit | None
+    decided_by: AnyActivation | None
+    act: Callable[[Exception | None], None]
+
+
 class LocalActor(pykka.Actor):
     """One actor on this machine."""
 
@@ -90,13 +101,14 @@ class LocalActor(pykka.Actor):
         self.touched = True
         self._host = host
         self._activation: AnyActivation | None = None
-        self._gate: deque[tuple[Commit | None, Callable[[Exception | None], None]]] = deque()
-        self._running: dict[str, EffectHandle] = {}
-        self._ended: deque[str] = deque()
+        self._gate: deque[_Held] = deque()
         self._sleep_wanted = False
+        self._races = 0
+        self._barrier: Commit | None = None
         mailbox: Mailbox = self.actor_inbox  # pyright: ignore[reportAssignmentType]
         self.mailbox = mailbox
         mailbox.bind(self, host.pool, stream=stream, size_max=kind.mailbox_size)
+        self._work = OpenWork(partial(host.start_effect, self), mailbox.wake)
 
     @staticmethod
     def _create_actor_inbox() -> Mailbox:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -120,47 +132,52 @@ class LocalActor(pykka.Actor):
 
     @property
     def busy(self) -> bool:
-        """Whether something waits, is being synced or runs."""
-        return bool(self._gate or self._running or not self.mailbox.empty())
+        """Whether something waits, is being handled, is being synced or runs."""
+        return bool(self._gate) or self._work.running or not self.mailbox.idle
 
     def turn(self) -> None:
         """Take one turn; a failure in it takes down this actor alone."""
         if self.mailbox.closed:
             return
         try:
-            more = self._take_turn()
-        except Exception as error:  # noqa: BLE001  (contained: one actor's fault must not stop the pool)
+            self._take_turn()
+        except BaseException as error:  # noqa: BLE001  (contained: one actor's fault must not stop the pool)
             self._host.report(self.stream, "the actor failed and was dropped", error)
             self._drop(error)
             return
         if not self.mailbox.closed:
-            self.mailbox.rest(more=more)
+            self.mailbox.rest(blocked=self._barrier is not None)
 
-    def _take_turn(self) -> bool:
+    def _take_turn(self) -> None:
         self._open_gate()
-        while self._ended:
-            self._running.pop(self._ended.popleft(), None)
-        if self._activation is None:
-            self._activate()
-        for _ in range(MESSAGES_PER_TURN):
-            if self.mailbox.empty():
-                break
-            self._receive(self.mailbox.get())
-        self._open_gate()
+        self._work.settle()
+        if self._barrier is not None and self._barrier.done:
+            self._barrier = None
+        if self._barrier is None:
+            self._handle_some()
         if self._sleep_wanted:
             self._sleep_wanted = False
             self._sleep()
-        return not self.mailbox.empty()
+
+    def _handle_some(self) -> None:
+        if self._activation is None:
+            self._activate()
+        for _ in range(MESSAGES_PER_TURN):
+            if self.mailbox.empty() or self._barrier is not None:
+                break
+            self._receive(self.mailbox.get())
+        self._open_gate()
+        if self._activation is None and self._barrier is None:
+            self.mailbox.wake()
 
     def _activate(self) -> None:
         self._activation = activation = Activation(self.kind, self.id, self._host.journal)
-        if not activation.effects:
-            # An import marks streams that may have open work; this one has none.
-            if self._host.journal.cells.get(open_mark(self.stream)) is not None:
-                self._host.journal.cells.write([CellWrite(open_mark(self.stream), None)])
-            return
-        for effect in activation.effects:
-            self._start_effect(effect)
+        # The mark tells the next start of the system about open work. An import marks whatever it brings, and a
+        # newer version of the kind may see work where there was none before.
+        cells, mark = self._host.journal.cells, open_mark(self.stream)
+        if bool(activation.effects) != (cells.get(mark) is not None):
+            cells.write([CellWrite(mark, self.stream.encode() if activation.effects else None)])
+        self._work.resume(activation.effects)
 
     def _receive(self, envelope: Any) -> None:  # noqa: ANN401  (pykka's envelope is private)
         message, reply = envelope.message, envelope.reply_to
@@ -172,47 +189,41 @@ class LocalActor(pykka.Actor):
             return
         try:
             handled = self._handle(message)
+        except WrongExpectedSequence as error:
+            self._races += 1
+            if self._races <= RACES_MAX:
+                self._decide_again(envelope)
+                return
+            handled = Handled(None, error, None)
         except JournalError as error:
             handled = Handled(None, error, None)
-        except Exception as error:
-            if reply is not None:
-                reply.fail(error)
+        except BaseException:
+            # It is told with the others that wait, once this actor takes no more.
+            self.mailbox.put_back(envelope)
             raise
+        self._races = 0
         self._when_durable(handled.commit, partial(self._answer, reply, handled))
 
     def _handle(self, message: Message) -> Handled:
         activation = self._activation
         if activation is None:
-            activation = self._activation = Activation(self.kind, self.id, self._host.journal)
+            raise AssertionError(f"{self.stream} handles a message and is not awake: a bug of Clew")
         before = activation.effects
-        try:
-            handled = activation.handle(message.command, message.command_id)
-        except WrongExpectedSequence:
-            # Something else (an import) wrote to this stream: take in what it wrote and decide again.
-            activation = self._activation = Activation(self.kind, self.id, self._host.journal)
-            handled = activation.handle(message.command, message.command_id)
+        handled = activation.handle(message.command, message.command_id)
         if activation.effects is not before:
-            self._plan_effects(before, activation.effects, handled.commit, message.performer)
+            change = self._work.change(before, activation.effects, message.performer)
+            self._when_durable(handled.commit, lambda error: change() if error is None else None)
         return handled
 
-    def _plan_effects(
-        self,
-        before: Sequence[Effect],
-        after: Sequence[Effect],
-        commit: Commit | None,
-        performer: str | None,
-    ) -> None:
-        old, new = {effect.key: effect for effect in before}, {effect.key: effect for effect in after}
-        for key in old.keys() - new.keys():
-            # An effect whose own command closed it is ending by itself.
-            if key != performer:
-                self._when_durable(commit, partial(self._cancel_effect, key))
-        for key, effect in new.items():
-            if key not in old:
-                self._when_durable(commit, partial(self._start_if_open, effect))
+    def _decide_again(self, envelope: Any) -> None:  # noqa: ANN401
+        """Wait for what another writer (an import, another system) put into this stream, and wake up anew."""
+        self.mailbox.put_back(envelope)
+        self._barrier = self._host.journal.cells.write([_BARRIER])
+        self._barrier.add_done_callback(self._commit_done)
+        self._activation = None
 
     def _when_durable(self, commit: Commit | None, act: Callable[[Exception | None], None]) -> None:
-        self._gate.append((commit, act))
+        self._gate.append(_Held(commit, self._activation, act))
         if commit is not None and not commit.done:
             commit.add_done_callback(self._commit_done)
 
@@ -221,13 +232,13 @@ class LocalActor(pykka.Actor):
 
     def _open_gate(self) -> None:
         gate = self._gate
-        while gate and ((commit := gate[0][0]) is None or commit.done):
-            _, act = gate.popleft()
+        while gate and ((commit := gate[0].commit) is None or commit.done):
+            held = gate.popleft()
             error = commit.error if commit is not None else None
-            if error is not None:
+            if error is not None and held.decided_by is self._activation:
                 # The state in memory holds events that are not in the journal: start again from what is there.
                 self._activation = None
-            act(error)
+            held.act(error)
 
     def _answer(self, reply: Reply[Any] | None, handled: Handled, commit_error: Exception | None) -> None:
         error = commit_error or handled.error
@@ -239,45 +250,33 @@ class LocalActor(pykka.Actor):
         elif error is not None:
             self._host.report(self.stream, "a command that nobody waits for was refused", error)
 
-    def _start_if_open(self, effect: Effect, error: Exception | None) -> None:
-        if error is None and self._activation is not None:
-            open_now = {one.key for one in self._activation.effects}
-            if effect.key in open_now:
-                self._start_effect(effect)
-
-    def _start_effect(self, effect: Effect) -> None:
-        if effect.key not in self._running:
-            self._running[effect.key] = self._host.start_effect(self, effect, partial(self._effect_done, effect.key))
-
-    def _effect_done(self, key: str) -> None:
-        self._ended.append(key)
-        self.mailbox.wake()
-
-    def _cancel_effect(self, key: str, error: Exception | None) -> None:
-        if error is None and (running := self._running.get(key)) is not None:
-            running.cancel()
-
     def _sleep(self) -> None:
-        if not self._gate and not self._running and self.mailbox.close_if_empty():
+        if not self._gate and not self._work.running and self.mailbox.close_if_empty():
             self.actor_stopped.set()
             self._host.retire(self)
 
-    def _drop(self, error: Exception) -> None:
+    def _drop(self, error: BaseException) -> None:
         """Fail what waits and forget this actor; the next message makes a new one."""
-        for running in self._running.values():
-            running.cancel()
+        self._work.stop_all()
         waiting = self.mailbox.close()
-        self.actor_stopped.set()
         self._host.retire(self)
-        shown = error if isinstance(error, ActorError | JournalError) else None
-        if shown is None:
-            shown = ActivationFailed(stream=self.stream, sequence=0, reason=f"{type(error).__name__}: {error}")
+        shown = self._shown(error)
+        self._fail(waiting, shown)
+        while self._gate:
+            commit, _, act = self._gate.popleft()
+            act(None if commit is None else commit.error if commit.done else shown)
+
+    def _shown(self, error: BaseException) -> Exception:
+        if isinstance(error, ActorError | JournalError):
+            return error
+        sequence = self._activation.sequence if self._activation is not None else 0
+        return ActivationFailed(stream=self.stream, sequence=sequence, reason=f"{type(error).__name__}: {error}")
+
+    def _fail(self, waiting: Sequence[Any], error: Exception) -> None:
+        self.actor_stopped.set()
         for envelope in waiting:
             if envelope.reply_to is not None:
-                envelope.reply_to.fail(shown)
-        while self._gate:
-            commit, act = self._gate.popleft()
-            act(shown if commit is None or not commit.done else commit.error)
+                envelope.reply_to.fail(error)
 
     def finish(self) -> Reply[None]:
         """Return what is answered once all that waits here is handled and durable."""
@@ -288,9 +287,13 @@ class LocalActor(pykka.Actor):
             reply.set(None)
         return reply
 
-    def shut_down(self) -> None:
-        """Refuse what still waits: the system closes."""
-        for envelope in self.mailbox.close():
-            if envelope.reply_to is not None:
-                envelope.reply_to.fail(SystemClosed(stream=self.stream))
-        self.actor_stopped.set()
+    def shut_down(self, deadline: float) -> None:
+        """Refuse what still waits, and answer what is durable by then: the system closes, and gives no more turns."""
+        closed = SystemClosed(stream=self.stream)
+        self._fail(self.mailbox.close(), closed)
+        while self._gate:
+            commit, _, act = self._gate.popleft()
+            if commit is not None:
+                with suppress(Exception):
+                    commit.wait(timeout_s=max(0.0, deadline - time.monotonic()))
+            act(None if commit is None else commit.error if commit.done else closed)

@@ -111,9 +111,18 @@ class Mailbox:
         """Take the oldest message; raises IndexError when there is none."""
         return self._messages.popleft()
 
+    def put_back(self, envelope: Any, /) -> None:  # noqa: ANN401
+        """Let the message that was just taken be the next one again; called in a turn of the owner."""
+        self._messages.appendleft(envelope)
+
     def empty(self) -> bool:
         """Whether nothing waits."""
         return not self._messages
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits and the owner takes no turn."""
+        return not self._scheduled and not self._messages
 
     def wake(self) -> None:
         """See to it that the owner takes a turn after now."""
@@ -125,10 +134,10 @@ class Mailbox:
             self._scheduled = True
         self._schedule()
 
-    def rest(self, *, more: bool) -> None:
-        """End a turn: take another one if there is more to do, or if something arrived meanwhile."""
+    def rest(self, *, blocked: bool = False) -> None:
+        """End a turn: take another one if it was asked for meanwhile, or for what waits unless `blocked`."""
         with self._lock:
-            self._scheduled = again = more or self._poked or bool(self._messages)
+            self._scheduled = again = self._poked or (bool(self._messages) and not blocked)
             self._poked = False
         if again:
             self._schedule()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Generic, Protocol, TypeVar
 
+from .clock import new_id
 from .reply import Reply
 
 __all__ = ["ActorRef"]
@@ -13,11 +14,9 @@ A = TypeVar("A")
 
 
 class _Post(Protocol):
-    def post(self, stream: str, command: object, command_id: str | None, performer: str | None, /) -> Reply[Any]: ...
+    def post(self, stream: str, command: object, command_id: str, performer: str | None, /) -> Reply[Any]: ...
 
-    def post_and_forget(
-        self, stream: str, command: object, command_id: str | None, performer: str | None, /
-    ) -> None: ...
+    def post_and_forget(self, stream: str, command: object, command_id: str, performer: str | None, /) -> None: ...
 
 
 class ActorRef(Generic[C, A]):
@@ -45,13 +44,22 @@ class ActorRef(Generic[C, A]):
         Raises:
             MailboxFull: the actor is behind; retry later or send less.
             SystemClosed: the system is closed.
+            ValueError: the command id is empty.
         """
-        return self._system.post(self.stream, command, command_id, self._performer)
+        return self._system.post(self.stream, command, _given(command_id), self._performer)
 
     def tell(self, command: C, *, command_id: str | None = None) -> None:
         """Leave a command and return at once; a refusal is reported to the system, and a crash may lose it.
 
         Raises:
-            MailboxFull, SystemClosed: as for `ask`.
+            MailboxFull, SystemClosed, ValueError: as for `ask`.
         """
-        self._system.post_and_forget(self.stream, command, command_id, self._performer)
+        self._system.post_and_forget(self.stream, command, _given(command_id), self._performer)
+
+
+def _given(command_id: str | None) -> str:
+    if command_id is None:
+        return new_id()
+    if not command_id:
+        raise ValueError("a command id is text, or None for a new one; an empty one would make nothing safe")
+    return command_id

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import queue
 import sys
 import threading
 from collections.abc import Callable, Generator
-from typing import Any, Generic, TypeVar
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import pykka
 
 from .errors import BlockingAsk
+
+if TYPE_CHECKING:
+    from pykka._types import OptExcInfo  # pyright: ignore[reportPrivateUsage]
 
 __all__ = ["Reply", "forbid_blocking", "forbid_here"]
 
 A = TypeVar("A")
 
 _local = threading.local()
+log = logging.getLogger("clew")
 
 
 def forbid_blocking() -> None:
@@ -34,29 +42,33 @@ def forbid_here() -> None:
         raise BlockingAsk(thread=threading.current_thread().name)
 
 
-class Reply(pykka.ThreadingFuture[A], Generic[A]):
+class Reply(pykka.Future[A], Generic[A]):
     """The answer to an ask, there once the events behind it are durable.
 
-    `reply.get(timeout=seconds)` blocks, `await reply` does not; both raise what the actor refused or what failed.
+    `reply.get(timeout=seconds)` blocks, `await reply` does not; both raise what the actor refused or what failed. It is
+    a pykka future; pykka's own costs a condition variable each, and most replies are never blocked on.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self._callbacks: list[Callable[[], None]] = []
+        self._lock = threading.Lock()
+        self._result: tuple[A | None, BaseException | None, TracebackType | None] | None = None
+        self._callbacks: list[Callable[[], None]] | None = None
 
     def set(self, value: A | None = None) -> None:
         """Answer."""
-        super().set(value)
-        self._call_back()
+        self._settle(value, None)
 
-    def set_exception(self, exc_info: object = None) -> None:
+    def set_exception(self, exc_info: OptExcInfo | None = None) -> None:
         """Answer with an error: the one being handled, or `(type, error, traceback)`."""
-        super().set_exception(exc_info if exc_info is not None else sys.exc_info())  # pyright: ignore[reportArgumentType]
-        self._call_back()
+        kind, error, trace = exc_info if exc_info is not None else sys.exc_info()
+        if error is None:
+            error = RuntimeError("an answer without an error") if kind is None else kind()
+        self._settle(None, error.with_traceback(trace))
 
     def fail(self, error: BaseException) -> None:
         """Answer with `error`."""
-        self.set_exception((type(error), error, error.__traceback__))
+        self._settle(None, error)
 
     @property
     def done(self) -> bool:
@@ -70,20 +82,29 @@ class Reply(pykka.ThreadingFuture[A], Generic[A]):
             pykka.Timeout: not in time; the command may still be handled. Ask again with the same id.
             BlockingAsk: called on a thread that actors run on.
         """
+        if self._get_hook is not None:
+            return super().get(timeout=timeout)
         if self._result is None:
             forbid_here()
-        return super().get(timeout=timeout)
+            arrived = threading.Event()
+            self.when_done(arrived.set)
+            if not arrived.wait(timeout):
+                raise pykka.Timeout(f"{timeout} seconds")
+        return self._answer()
 
     def when_done(self, callback: Callable[[], None]) -> None:
         """Call `callback()` once the answer is there, on the thread that sets it; at once if it is there."""
-        with self._condition:
+        with self._lock:
             if self._result is None:
-                self._callbacks.append(callback)
+                self._callbacks = [*(self._callbacks or ()), callback]
                 return
         callback()
 
     def __await__(self) -> Generator[Any, None, A]:
         """Wait on the running asyncio loop without blocking it."""
+        if self._get_hook is not None:
+            # What pykka's `map`, `join` and the like return is computed by whoever gets it.
+            return (yield from asyncio.to_thread(self.get).__await__())
         if self._result is None:
             loop = asyncio.get_running_loop()
             arrived: asyncio.Future[None] = loop.create_future()
@@ -94,15 +115,30 @@ class Reply(pykka.ThreadingFuture[A], Generic[A]):
 
             def arrive() -> None:
                 # The loop may be gone when a late answer comes; then nobody is waiting for it.
-                if not loop.is_closed():
+                with suppress(RuntimeError):
                     loop.call_soon_threadsafe(wake)
 
             self.when_done(arrive)
             yield from arrived
-        return super().get()
+        return self._answer()
 
-    def _call_back(self) -> None:
-        with self._condition:
-            callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
-            callback()
+    def _answer(self) -> A:
+        value, error, trace = self._result or (None, None, None)
+        if error is not None:
+            # Many may ask, and one error may answer many: each begins where it was raised, not where it was told last.
+            raise error.with_traceback(trace)
+        return cast("A", value)
+
+    def _settle(self, value: A | None, error: BaseException | None) -> None:
+        with self._lock:
+            if self._result is not None or self._get_hook is not None:
+                # What pykka's futures do when they are answered twice.
+                raise queue.Full
+            self._result = (value, error, error.__traceback__ if error is not None else None)
+            callbacks, self._callbacks = self._callbacks, None
+        for callback in callbacks or ():
+            # The actor stands behind this: one that raises must not stop it, or the callbacks after it.
+            try:
+                callback()
+            except Exception:
+                log.exception("a callback of a reply failed")

@@ -15,7 +15,8 @@ class Sweeper:
 
     def __init__(self, live: Callable[[], Sequence[LocalActor]], idle_s: float) -> None:
         self._live = live
-        self._idle_s = idle_s
+        # An `Event` refuses to wait for longer.
+        self._idle_s = min(idle_s, threading.TIMEOUT_MAX)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="clew-sweeper", daemon=True)
         self._thread.start()

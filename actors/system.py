@@ -8,11 +8,14 @@ with ActorSystem("./data", agents=[agent]) as system:
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
@@ -22,14 +25,14 @@ import pykka
 from pykka._envelope import Envelope  # pyright: ignore[reportPrivateUsage]  (pykka is pinned for its hooks)
 
 from ..journal import Journal, MemoryJournal, category_of, stream_name
-from .clock import Clock, new_id, system_clock
+from .clock import Clock, system_clock
 from .decider import EventSourcedActor
-from .effects_loop import EffectsLoop
+from .effects_loop import EffectsLoop, perform
 from .errors import SystemClosed, UnknownKind
 from .local import LocalActor, Message
 from .mailbox import Pool
 from .ref import ActorRef
-from .reply import Reply
+from .reply import Reply, forbid_here
 from .sweeper import Sweeper
 
 if TYPE_CHECKING:
@@ -37,7 +40,7 @@ if TYPE_CHECKING:
 
     from .agent import AgentDefinition, Thread
     from .effect import Effect
-    from .local import EffectHandle
+    from .open_work import EffectHandle
 
 __all__ = ["ActorSystem", "Failure"]
 
@@ -88,8 +91,8 @@ class ActorSystem:
         clock: Clock = system_clock,
         recover: bool = True,
     ) -> None:
-        if threads < 1:
-            raise ValueError(f"threads is at least 1, not {threads}")
+        if threads < 1 or not idle_s > 0:
+            raise ValueError(f"threads is at least 1 and idle_s more than 0, not {threads} and {idle_s}")
         kinds = list(actors)
         self._definitions: dict[str, AgentDefinition[Any, Any]] = {}
         if agents := list(agents):
@@ -105,23 +108,23 @@ class ActorSystem:
         self.failures: deque[Failure] = deque(maxlen=FAILURES_KEPT)
         self._journal, self._owned = _open(journal)
         self._lock = threading.Lock()
+        self._close_lock = threading.Lock()
         self._closing = False
         self._actors: dict[str, LocalActor] = {}
-        self._pool = Pool(threads, name="clew")
+        self.pool = Pool(threads, name="clew")
         self._effects = EffectsLoop(name="clew-effects")
         self._sweeper = Sweeper(self._live, idle_s)
-        if recover:
-            self.recover()
+        try:
+            if recover:
+                self.recover()
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def journal(self) -> Journal:
         """The journal that the actors write to."""
         return self._journal
-
-    @property
-    def pool(self) -> Pool:
-        """The threads that drive the actors."""
-        return self._pool
 
     @property
     def live(self) -> int:
@@ -176,32 +179,20 @@ class ActorSystem:
                 self.report(stream, "its open work was left alone", kind)
         return woken
 
-    def post(self, stream: str, command: object, command_id: str | None, performer: str | None) -> Reply[Any]:
+    def post(self, stream: str, command: object, command_id: str, performer: str | None) -> Reply[Any]:
         """Send a command to an actor, waking it first if it sleeps; what `ActorRef.ask` does."""
         reply: Reply[Any] = Reply()
-        self._send(stream, Envelope(Message(command, command_id or new_id(), performer), reply))
+        self._send(stream, Envelope(Message(command, command_id, performer), reply))
         return reply
 
-    def post_and_forget(self, stream: str, command: object, command_id: str | None, performer: str | None) -> None:
+    def post_and_forget(self, stream: str, command: object, command_id: str, performer: str | None) -> None:
         """Send a command and wait for nothing; what `ActorRef.tell` does."""
-        self._send(stream, Envelope(Message(command, command_id or new_id(), performer)))
+        self._send(stream, Envelope(Message(command, command_id, performer)))
 
     def start_effect(self, actor: LocalActor, effect: Effect, done: Callable[[], None]) -> EffectHandle:
         """Start the work of an effect on the effects loop."""
-
-        async def work() -> None:
-            ref: ActorRef[Any, Any] = ActorRef(self, actor.stream, performer=effect.key)
-            perform = actor.kind.perform
-            try:
-                if perform is None:
-                    raise UnknownKind(name=f"perform for {actor.kind.category}", known=())
-                command = await perform(effect, ref)
-                if command is not None:
-                    await ref.ask(command, command_id=f"effect:{effect.key}:{new_id()}")
-            except Exception as error:  # noqa: BLE001  (contained: reported, and tried again on the next activation)
-                self.report(actor.stream, f"effect {effect.key} failed", error)
-
-        return self._effects.start(work, done)
+        ref: ActorRef[Any, Any] = ActorRef(self, actor.stream, performer=effect.key)
+        return self._effects.start(partial(perform, actor.kind, effect, ref, self.report), done)
 
     def retire(self, actor: LocalActor) -> None:
         """Forget an actor that went to sleep."""
@@ -214,23 +205,34 @@ class ActorSystem:
         self.failures.append(Failure(stream, what, error))
         log.error("%s: %s: %s: %s", stream, what, type(error).__name__, error, exc_info=error)
 
-    def close(self) -> None:
+    def close(self, *, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
         """Stop: cancel what runs (it goes on at the next opening), handle what waits, sync, let go of the journal.
 
-        Waits until that is done. What was acknowledged is safe. Safe to call twice.
+        Waits until that is done. What was acknowledged is safe. Safe to call twice. What does not end when cancelled,
+        and commits that do not come, are left behind after `timeout_s`; who waits for a reply gets `SystemClosed`.
+
+        Raises:
+            BlockingAsk: called on a thread that actors run on.
         """
+        forbid_here()
+        with self._close_lock:
+            if not self._closing:
+                self._close(time.monotonic() + timeout_s)
+
+    def _close(self, deadline: float) -> None:
         with self._lock:
-            if self._closing:
-                return
             self._closing = True
         self._sweeper.close()
-        self._effects.close()
+        if not self._effects.close(timeout_s=max(0.0, deadline - time.monotonic())):
+            error = TimeoutError("it did not end when it was cancelled")
+            self.report("effects", "an effect may still do something", error)
         for reply in [actor.finish() for actor in self._live() if actor.busy]:
-            with contextlib.suppress(pykka.Timeout):
-                reply.get(timeout=CLOSE_TIMEOUT_S)
-        self._pool.stop()
+            # Also when the actor fails instead: that is reported, and the others are still to be closed.
+            with contextlib.suppress(Exception):
+                reply.get(timeout=max(0.0, deadline - time.monotonic()))
+        self.pool.stop()
         for actor in self._live():
-            actor.shut_down()
+            actor.shut_down(deadline)
         if self._owned:
             self._journal.close()
 
@@ -252,19 +254,19 @@ class ActorSystem:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close it without blocking the running loop."""
-        import asyncio  # noqa: PLC0415  (the sync half does not need it)
-
         await asyncio.to_thread(self.close)
 
     def _send(self, stream: str, envelope: Envelope[Message]) -> None:
         while True:
             # An actor may go to sleep between looking it up and sending; then it is looked up again.
-            with contextlib.suppress(pykka.ActorDeadError):
-                mailbox = self._actor(stream).mailbox
-                # What an actor's own effects have to say is part of its work, not load from outside.
-                put = mailbox.put if envelope.message.performer is None else mailbox.put_anyway
+            mailbox = self._actor(stream).mailbox
+            # What an actor's own effects have to say is part of its work, not load from outside.
+            put = mailbox.put if envelope.message.performer is None else mailbox.put_anyway
+            try:
                 put(envelope)
-                return
+            except pykka.ActorDeadError:
+                continue
+            return
 
     def _actor(self, stream: str) -> LocalActor:
         actor = self._actors.get(stream)
@@ -286,10 +288,10 @@ class ActorSystem:
 
 
 def _open(journal: Journal | str | Path) -> tuple[Journal, bool]:
-    if isinstance(journal, str | Path):
-        if journal == "memory:":
-            return MemoryJournal(), True
-        from ..journal.lmdb import LmdbJournal  # noqa: PLC0415  (not every host has lmdb)
+    if not isinstance(journal, str | Path):
+        return journal, False
+    if journal == "memory:":
+        return MemoryJournal(), True
+    from ..journal.lmdb import LmdbJournal  # noqa: PLC0415  (not every host has lmdb)
 
-        return LmdbJournal(journal), True
-    return journal, False
+    return LmdbJournal(journal), True

@@ -246,7 +246,7 @@ def _first_unencodable(value: object, path: str = "$") -> tuple[str, str] | None
     except UnicodeEncodeError:
         return path, "the text holds half of a surrogate pair"
     except (TypeError, ValueError, OverflowError):
-        return path, f"a {_type_name(value)} has no JSON form"
+        return path, f"a {_type_name(cast('object', value))} has no JSON form"
     return None
 
 

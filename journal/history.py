@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Annotated, BinaryIO
 
 import msgspec
 
 from .codec import chain
-from .errors import InvalidHistory, WrongExpectedSequence
-from .event import GENESIS, NewEvent, RecordedEvent
+from .errors import InvalidHistory, InvalidName, WrongExpectedSequence
+from .event import GENESIS, NewEvent, RecordedEvent, check_stream
 from .journal import CellWrite, Journal
 
 __all__ = ["import_history", "open_mark", "read_history", "write_history"]
 
 HISTORY_VERSION = 1
 _BATCH = 500
+_BATCH_BYTES = 8 * 1024 * 1024
 
 
 class _Header(msgspec.Struct, frozen=True):
@@ -29,8 +30,8 @@ class _Header(msgspec.Struct, frozen=True):
 
 class _Line(msgspec.Struct, frozen=True):
     stream: str
-    sequence: int
-    recorded_at: int
+    sequence: Annotated[int, msgspec.Meta(ge=1)]
+    recorded_at: Annotated[int, msgspec.Meta(ge=0)]
     cause: str
     digest: str
     record: msgspec.Raw
@@ -108,16 +109,29 @@ def _check_overlap(journal: Journal, stream: str, recorded: list[RecordedEvent])
 
 
 def _import_stream(journal: Journal, stream: str, recorded: list[RecordedEvent]) -> int:
-    head = journal.head(stream).sequence
-    new = [event for event in recorded if event.sequence > head]
-    if new and new[0].sequence != head + 1:
-        raise WrongExpectedSequence(stream=stream, expected=new[0].sequence - 1, actual=head)
+    head = journal.head(stream)
+    new = [event for event in recorded if event.sequence > head.sequence]
+    # A history may begin in the middle, and then its first digest can only be checked against what it continues.
+    if new and (new[0].sequence != head.sequence + 1 or chain(head.digest, new[0].canonical) != new[0].digest):
+        raise WrongExpectedSequence(stream=stream, expected=new[0].sequence - 1, actual=head.sequence)
     mark = CellWrite(open_mark(stream), stream.encode())
-    for start in range(0, len(new), _BATCH):
-        batch = new[start : start + _BATCH]
+    for batch in _batches(new):
         drafts = [NewEvent(event.canonical, event.cause, event.recorded_at) for event in batch]
         journal.append(stream, drafts, expected=batch[0].sequence - 1, cells=[mark]).wait()
     return len(new)
+
+
+def _batches(events: list[RecordedEvent]) -> Iterator[list[RecordedEvent]]:
+    batch: list[RecordedEvent] = []
+    size_bytes = 0
+    for event in events:
+        if batch and (len(batch) == _BATCH or size_bytes + len(event.canonical) > _BATCH_BYTES):
+            yield batch
+            batch, size_bytes = [], 0
+        batch.append(event)
+        size_bytes += len(event.canonical)
+    if batch:
+        yield batch
 
 
 def _parse(lines: Iterable[bytes], source: str) -> Iterator[RecordedEvent]:
@@ -132,7 +146,8 @@ def _parse(lines: Iterable[bytes], source: str) -> Iterator[RecordedEvent]:
         try:
             line = _LINE.decode(text)
             digest = bytes.fromhex(line.digest)
-        except (msgspec.MsgspecError, ValueError) as error:
+            check_stream(line.stream)
+        except (msgspec.MsgspecError, ValueError, InvalidName) as error:
             raise InvalidHistory(source=source, line=number, reason=f"not an event of a history ({error})") from error
         canonical = bytes(line.record)
         known = heads.get(line.stream)

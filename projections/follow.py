@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
 from itertools import islice
 from types import TracebackType
 from typing import Self
 
-from ..journal import Journal, RecordedEvent
+from ..journal import Journal, JournalClosed, RecordedEvent
 
 __all__ = ["Follow"]
 
@@ -64,7 +65,7 @@ class Follow:
         if self._unwatch is not None:
             self._unwatch()
             self._unwatch = None
-        self._stopped.set()
+        self.stop()
 
     async def __aenter__(self) -> Self:
         """Begin to watch."""
@@ -101,7 +102,8 @@ class Follow:
         grew = asyncio.Event()
 
         def wake() -> None:
-            if not loop.is_closed():
+            # A loop that is gone reads no more.
+            with suppress(RuntimeError):
                 loop.call_soon_threadsafe(grew.set)
 
         self._wakers.add(wake)
@@ -131,13 +133,19 @@ class Follow:
         if self._journal.closed or self._stopped.is_set():
             return []
         read = self._journal.read_all if self._stream is None else self._read_stream
-        return list(islice(read(after=self.after), PAGE))
+        try:
+            return list(islice(read(after=self.after), PAGE))
+        except JournalClosed:
+            # It closed since we looked; the next look at it ends the iteration.
+            return []
 
     def _read_stream(self, *, after: int) -> Iterator[RecordedEvent]:
         return self._journal.read(self._stream or "", after=after)
 
     def _note(self, page: list[RecordedEvent]) -> Iterator[RecordedEvent]:
         for event in page:
+            if self._stopped.is_set():
+                return
             self.after = event.position if self._stream is None else event.sequence
             yield event
 

@@ -87,6 +87,7 @@ class Conversation:
                 self._clock = max(self._clock, event.at)
             case RunFinished():
                 self._add_tail(event.tail)
+                self._settled += self._closing()
                 self._end()
             case RunFailed() | RunCancelled():
                 self._settled += self._closing()
@@ -106,10 +107,9 @@ class Conversation:
         if "/" in event.step:
             # A step of a sub-agent within a tool is that tool's own affair.
             return
-        kind = event.step.partition(":")[0]
-        if kind == "tool":
+        if event.step.startswith("tool:"):
             self._results[event.step] = msgspec.json.decode(event.result)
-        elif kind == "llm":
+        elif event.step.startswith("llm:turn:"):
             self._add_tail(event.tail)
             response = cast("Message", msgspec.json.decode(event.result))
             self._settled.append(response)
@@ -117,11 +117,10 @@ class Conversation:
         self._clock = max(self._clock, event.at)
 
     def _add_tail(self, tail: msgspec.Raw) -> None:
-        for message in cast("list[Message] | None", msgspec.json.decode(tail)) or ():
-            self._settled.append(self._whole(message))
-            self._asked = True
-        if self._asked:
-            self._calls = []
+        told = cast("list[Message] | None", msgspec.json.decode(tail))
+        if told:
+            self._settled += [self._whole(message) for message in told]
+            self._asked, self._calls = True, []
 
     def _whole(self, message: Message) -> Message:
         """Put back what a tail leaves out."""
@@ -160,18 +159,28 @@ class Conversation:
             "tool_name": call["tool_name"],
             "tool_call_id": call["tool_call_id"],
         }
-        result = self._results.get(_step_of(call))
-        if result is None:
-            return {**part, "content": INTERRUPTED, "outcome": "interrupted"}
-        content = result.get("result", result.get("message"))
-        if isinstance(content, dict) and (wrapped := cast("Message", content)).get("kind") == "tool-return":
-            content = wrapped.get("return_value")
-        return {**part, "content": content, "outcome": "success" if "result" in result else "failed"}
+        result = self._results.get(_step_of(call), {})
+        if "result" in result:
+            return {**part, "content": _returned(result), "outcome": "success"}
+        for why in ("message", "errors"):
+            if why in result:
+                return {**part, "content": result[why], "outcome": "failed"}
+        return {**part, "content": INTERRUPTED, "outcome": "interrupted"}
 
     def _request(self, parts: list[Message]) -> Message:
         stamp = _iso(self._clock)
         stamped = [{**part, "timestamp": stamp} for part in parts]
         return {"kind": "request", "parts": stamped, "timestamp": stamp, "run_id": self._run}
+
+
+def _returned(result: Message) -> object:
+    """Return what a tool returned, out of pydantic-ai's own wrapper around it."""
+    content = result["result"]
+    # A tool's own value may look like the wrapper; then it is marked as what it is.
+    if result.get("kind") != "tool_content_result" and isinstance(content, dict):
+        wrapped = cast("Message", content)
+        return wrapped.get("return_value") if wrapped.get("kind") == "tool-return" else wrapped
+    return content
 
 
 def _step_of(call: Message) -> str:

@@ -71,10 +71,11 @@ class ThreadView(msgspec.Struct):
 
     def run(self, name: str) -> RunView | None:
         """Return one run, or None."""
-        return next((run for run in self.runs if run.run == name), None)
+        # The one that is asked for is mostly the last one.
+        return next((run for run in reversed(self.runs) if run.run == name), None)
 
 
-_USAGE = msgspec.json.Decoder(Usage)
+_USAGE = msgspec.json.Decoder(Usage | None)
 
 
 def _apply(view: ThreadView, event: ThreadEvent, recorded: RecordedEvent) -> ThreadView:
@@ -102,7 +103,7 @@ def _apply_to_run(view: ThreadView, run: RunView, event: ThreadEvent) -> None:
             run.steps += 1
         case RunFinished():
             run.status, run.stopped, run.ended_at = "done", event.stopped, event.at
-            run.usage = _USAGE.decode(event.usage)
+            run.usage = _USAGE.decode(event.usage) or Usage()
             view.usage.add(run.usage)
         case RunFailed():
             run.status, run.ended_at = "failed", event.at

@@ -62,9 +62,7 @@ def test_types_are_shipped(folder: str) -> None:
     assert (ROOT / folder / "py.typed").is_file()
 
 
-@pytest.mark.parametrize(
-    "name", ["clew.journal", "clew.projections", "clew.actors.decider", "clew.actors.thread"]
-)
+@pytest.mark.parametrize("name", ["clew.journal", "clew.projections", "clew.actors.decider", "clew.actors.thread"])
 def test_waking_an_actor_for_a_read_imports_nothing_heavy(name: str) -> None:
     heavy = ["lmdb", "pydantic", "pydantic_ai", "pykka", "sqlite3", "zstandard"]
     program = f"import json, sys, {name}; print(json.dumps([n for n in {heavy} if n in sys.modules]))"
@@ -73,9 +71,7 @@ def test_waking_an_actor_for_a_read_imports_nothing_heavy(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_a_module_imports_and_its_examples_run(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_module_imports_and_its_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
     try:

@@ -16,7 +16,7 @@ from ...journal.facts import RunFailed as RunFailedFact
 from ...journal.facts import RunFinished
 from ...journal.facts import RunHalted as RunHaltedFact
 from ...projections import Follow, Message, ThreadView, Usage, messages, view_of
-from ..clock import new_id
+from ..clock import random_id
 from ..errors import RunCancelled, RunFailed, RunHalted, SystemClosed, UnknownThread
 from ..ref import ActorRef
 from ..reply import Reply, forbid_here
@@ -90,7 +90,7 @@ class Thread(Generic[Out]):
 
         Whether the thread refused it (`RunConflict`: busy; `UnknownThread`: not yours) shows when it is waited for.
         """
-        run = run_id or f"run-{new_id()[:12]}"
+        run = run_id or f"run-{random_id()[:12]}"
         command = StartRun(
             run, self._definition.name, _encode_prompt(prompt), self._owner, self._title, self._system.clock()
         )

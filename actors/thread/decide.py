@@ -30,7 +30,7 @@ from .commands import (
     StartRun,
     ThreadCommand,
 )
-from .state import RunState, RunStatus, ThreadState, effects, evolve
+from .state import COMPLETED, RunState, RunStatus, ThreadState, effects, evolve
 
 __all__ = ["RUN_ID_LENGTH_MAX", "thread_decider"]
 
@@ -55,7 +55,7 @@ def _decide(thread: ThreadState, command: ThreadCommand) -> Sequence[ThreadEvent
 
 def _start(thread: ThreadState, command: StartRun) -> Sequence[ThreadEvent]:
     _check_owner(thread, command.owner)
-    _check_run_id(thread, command.run)
+    _check_names(thread, command)
     if command.run in thread.runs:
         return ()
     if thread.open_run is not None:
@@ -68,7 +68,7 @@ def _start(thread: ThreadState, command: StartRun) -> Sequence[ThreadEvent]:
 
 
 def _cancel(thread: ThreadState, command: CancelRun) -> Sequence[ThreadEvent]:
-    _check_owner(thread, command.owner)
+    _check_is_there(thread, command.owner)
     run = _run(thread, command.run)
     if run.status.ended:
         return ()
@@ -76,7 +76,7 @@ def _cancel(thread: ThreadState, command: CancelRun) -> Sequence[ThreadEvent]:
 
 
 def _resume(thread: ThreadState, command: ResumeRun) -> Sequence[ThreadEvent]:
-    _check_owner(thread, command.owner)
+    _check_is_there(thread, command.owner)
     run = _run(thread, command.run)
     if run.status.ended:
         raise RunEnded(thread=thread.stream, run=command.run, status=run.status.value, what="resuming it")
@@ -91,12 +91,14 @@ def _progress(
     if run.status is not RunStatus.RUNNING:
         what = getattr(command, "step", type(command).__name__)
         raise RunEnded(thread=thread.stream, run=command.run, status=run.status.value, what=str(what))
+    known = run.steps.get(command.step) if isinstance(command, CompleteStep | FailStep) else None
     match command:
-        case CompleteStep() if run.steps.get(command.step):
+        case CompleteStep() | FailStep() if known == COMPLETED:
             return ()
         case CompleteStep():
+            # Also after a failure for good: the process may have died before the run ended of it, and tried again.
             return _complete(command)
-        case FailStep() if run.steps.get(command.step):
+        case FailStep() if known is not None and command.attempt <= known:
             return ()
         case FailStep():
             return (
@@ -145,10 +147,23 @@ def _check_owner(thread: ThreadState, principal: str | None) -> None:
         raise UnknownThread(thread=thread.stream)
 
 
-def _check_run_id(thread: ThreadState, run: str) -> None:
+def _check_is_there(thread: ThreadState, principal: str | None) -> None:
+    """Refuse what is about a thread that is not there just as if it were someone else's."""
+    if not thread.opened:
+        raise UnknownThread(thread=thread.stream)
+    _check_owner(thread, principal)
+
+
+def _check_names(thread: ThreadState, command: StartRun) -> None:
+    run = command.run
     if not 0 < len(run) <= RUN_ID_LENGTH_MAX or "/" in run or not run.isprintable():
         reason = f"a run id is printable text without a slash, at most {RUN_ID_LENGTH_MAX} characters"
         raise CommandRejected(f"{thread.stream}: {run!r} is not a run id: {reason}. Choose another one.")
+    if command.owner is not None and not command.owner.strip():
+        # An identity that was missing somewhere on the way must not become an owner that all such callers share.
+        raise CommandRejected(
+            f"{thread.stream}: {command.owner!r} owns nothing: give an owner's name, or None for none."
+        )
 
 
 def _run(thread: ThreadState, name: str) -> RunState:

@@ -22,7 +22,10 @@ from ...journal.facts import (
 )
 from ..effect import Effect
 
-__all__ = ["DriveRun", "RunState", "RunStatus", "ThreadState", "effects", "evolve"]
+__all__ = ["COMPLETED", "DriveRun", "RunState", "RunStatus", "ThreadState", "effects", "evolve"]
+
+COMPLETED = 0
+"""In `RunState.steps`: the step has its result."""
 
 
 class RunStatus(Enum):
@@ -41,12 +44,12 @@ class RunStatus(Enum):
 
 
 class RunState(msgspec.Struct, frozen=True):
-    """One run: its agent, where it is, and the outcome of its steps by name (True: completed or failed for good)."""
+    """One run: its agent, where it is, and its steps by name: `COMPLETED`, or the number of the last failed attempt."""
 
     agent: str
     status: RunStatus
     started_at: int
-    steps: dict[str, bool] = {}
+    steps: dict[str, int] = {}
 
 
 class ThreadState(msgspec.Struct, frozen=True):
@@ -87,9 +90,9 @@ def evolve(thread: ThreadState, event: ThreadEvent) -> ThreadState:  # noqa: C90
             run = RunState(agent=event.agent, status=RunStatus.RUNNING, started_at=event.at)
             return replace(thread, runs={**thread.runs, event.run: run}, open_run=event.run)
         case StepCompleted():
-            return _with_step(thread, event.run, event.step, settled=True)
+            return _with_step(thread, event.run, event.step, COMPLETED)
         case StepFailed():
-            return _with_step(thread, event.run, event.step, settled=event.final)
+            return _with_step(thread, event.run, event.step, event.attempt)
         case StateSet():
             return replace(thread, state=event.value)
         case RunFinished():
@@ -108,9 +111,9 @@ def _with_run(thread: ThreadState, name: str, run: RunState) -> ThreadState:
     return replace(thread, runs={**thread.runs, name: run})
 
 
-def _with_step(thread: ThreadState, name: str, step: str, *, settled: bool) -> ThreadState:
+def _with_step(thread: ThreadState, name: str, step: str, outcome: int) -> ThreadState:
     run = thread.runs[name]
-    return _with_run(thread, name, replace(run, steps={**run.steps, step: settled}))
+    return _with_run(thread, name, replace(run, steps={**run.steps, step: outcome}))
 
 
 def _ended(thread: ThreadState, name: str, status: RunStatus) -> ThreadState:

@@ -16,14 +16,17 @@ from typing import Final
 import lmdb
 import msgspec
 
-from ..errors import ForeignJournal
+from ..errors import ForeignJournal, JournalError
 from .files import DATA_FILE, LOCK_FILE, sync_folder
 from .transaction import DATABASES, Databases
 
-__all__ = ["LAYOUT_VERSION", "Meta", "create", "map_files", "probe", "refusing"]
+__all__ = ["LAYOUT_VERSION", "READERS_CHECK_S", "Meta", "create", "map_files", "no_slot", "probe", "refusing"]
 
 LAYOUT_VERSION: Final = 1
 """The newest layout of a journal that this version reads and writes."""
+
+READERS_CHECK_S: Final = 1.0
+"""How often whoever writes looks for slots of readers that were killed."""
 
 _META_KEY: Final = b"journal"
 _NEW: Final = ".new-"
@@ -104,18 +107,29 @@ def map_files(
             lib_version=0,
         )
 
+    # To open takes a slot for a moment. Where killed readers have left none, those who have it open clear the table.
+    deadline = time.monotonic() + 3 * READERS_CHECK_S
     try:
-        return opened(readonly=readonly, lock=lock)
-    except lmdb.ReadersFullError:
-        # Killed readers have left the table full, and only an environment that needs no slot can clear it.
-        with opened(readonly=False, lock=True) as env:
-            env.reader_check()
-        return opened(readonly=readonly, lock=lock)
+        while True:
+            try:
+                return opened(readonly=readonly, lock=lock)
+            except lmdb.ReadersFullError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(READERS_CHECK_S / 20)
     except lmdb.Error as error:
         if not (readonly and lock and error.code in _DENIED):
             raise
         # In a read-only image there can be no lock file. Then nobody writes either.
         return opened(readonly=True, lock=False)
+
+
+def no_slot(path: Path) -> JournalError:
+    """Return the error of a reader for whom there is no slot."""
+    return JournalError(
+        f"{path}: no reading transaction can begin, for all reader slots are taken by other processes. "
+        "Close some of them, or let the first process open the journal with a larger max_readers."
+    )
 
 
 @contextmanager
@@ -125,9 +139,12 @@ def refusing(path: Path) -> Generator[None]:
     Raises:
         OSError: the system refused.
         ForeignJournal: LMDB did.
+        JournalError: there are too many readers.
     """
     try:
         yield
+    except lmdb.ReadersFullError as error:
+        raise no_slot(path) from error
     except lmdb.Error as error:
         if error.code > 0:
             raise OSError(error.code, os.strerror(error.code), str(path)) from error

@@ -16,8 +16,8 @@ from weakref import WeakSet
 
 import lmdb
 
-from ..errors import CorruptRecord, JournalClosed, JournalError, JournalForked
-from .directory import Meta, create, map_files, probe, refusing
+from ..errors import CorruptRecord, JournalClosed, JournalForked
+from .directory import Meta, create, map_files, no_slot, probe, refusing
 from .files import DATA_FILE, check_files, check_place
 from .gate import Gate
 from .lock import Claim
@@ -105,7 +105,7 @@ class Environment:
 
     def _open_databases(self) -> Databases:
         try:
-            self._env.reader_check()
+            self.clear_dead_readers()
             return Databases.of(self._env)
         except BaseException:
             # Else it would stay open as long as somebody looks at the error.
@@ -162,16 +162,17 @@ class Environment:
                 mend = self._adopt
             except lmdb.ReadersFullError:
                 # Readers that were killed hold their slots until somebody looks.
-                mend = self._env.reader_check
+                mend = self.clear_dead_readers
             except BaseException:
                 self._gate.leave()
                 raise
             self._gate.leave()
             mend()
-        raise JournalError(
-            f"{self.path}: no reading transaction can begin; all reader slots are taken by live processes. "
-            "Close some of them, or let the first process open the journal with a larger max_readers."
-        )
+        raise no_slot(self.path)
+
+    def clear_dead_readers(self) -> None:
+        """Free the slots of readers that were killed, for others who could not even open the journal to do it."""
+        self._env.reader_check()
 
     def transact(self, change: Callable[[Transaction], None], *, size_bytes: int) -> None:
         """Make `change`, of about `size_bytes`, durable. It may be called again, when the map had to grow.
@@ -180,23 +181,28 @@ class Environment:
             NoRoom: the disk is full; nothing was written.
             CommitFailed: nobody knows whether it was written; do not go on with this environment.
         """
-        while not self._attempt(change):
-            with self._gate.alone():
-                self._env.set_mapsize(_roomy(2 * self.map_bytes, self.size_bytes + 2 * size_bytes))
+        while not self._attempt(change, size_bytes):
+            pass
 
-    def _attempt(self, change: Callable[[Transaction], None]) -> bool:
-        """Return whether it fitted into the map."""
-        with self._env.begin(write=True) as txn:
-            number = txn.id()
-            try:
-                change(Transaction(txn, self._databases))
-                txn.commit()
-            except lmdb.MapFullError:
+    def _attempt(self, change: Callable[[Transaction], None], size_bytes: int) -> bool:
+        """Return whether it fitted into the map, which has grown if not."""
+        txn = self._env.begin(write=True)
+        number = txn.id()
+        try:
+            change(Transaction(txn, self._databases))
+            txn.commit()
+        except lmdb.MapFullError:
+            with self._gate.alone():
                 txn.abort()
-                return False
-            except lmdb.Error as error:
+                self._env.set_mapsize(_roomy(2 * self.map_bytes, self.size_bytes + 2 * size_bytes))
+            return False
+        except BaseException as error:
+            # Without the gate it would wait until by chance nobody reads: py-lmdb aborts only then.
+            with self._gate.alone():
                 txn.abort()
+            if isinstance(error, lmdb.Error):
                 raise self._failure(error, number) from error
+            raise
         return True
 
     def _failure(self, error: lmdb.Error, number: int) -> Exception:

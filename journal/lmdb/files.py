@@ -21,6 +21,7 @@ __all__ = ["DATA_FILE", "LOCK_FILE", "NetworkFilesystemWarning", "check_files", 
 
 DATA_FILE: Final = "data.mdb"
 LOCK_FILE: Final = "lock.mdb"
+MOUNTS: Final = Path("/proc/self/mounts")
 
 _PAGE = Struct("=QHH4x")  # number, padding, flags
 _META = Struct("=IIQQ48s48sQQ")  # magic, version, address, map size, two roots, last page, transaction
@@ -43,7 +44,7 @@ class _Meta(NamedTuple):
     page_size: int
 
 
-def check_place(path: Path, *, readonly: bool) -> None:
+def check_place(path: Path, *, readonly: bool, mounts: Path = MOUNTS) -> None:
     """Refuse a path that cannot hold a journal, and warn about one that should not.
 
     Raises:
@@ -53,7 +54,7 @@ def check_place(path: Path, *, readonly: bool) -> None:
         raise ForeignJournal(path=str(path), reason="this is a file, and a journal is a directory")
     if readonly and not (path / DATA_FILE).exists():
         raise ForeignJournal(path=str(path), reason="there is no journal here to read")
-    kind = _filesystem(path)
+    kind = _filesystem(path, mounts)
     if kind in _NETWORK:
         warnings.warn(
             f"{path}: on a network file system ({kind}), where a lock may not exclude and a sync may not last. "
@@ -103,7 +104,9 @@ def _meta(page: bytes, path: Path) -> _Meta:
     magic, version, _, _, root, _, last_page, transaction = _META.unpack_from(page, _PAGE.size)
     page_size = int.from_bytes(root[:4], sys.byteorder)
     if magic != _MAGIC or not flags & _META_FLAG or not _PAGE_SIZES[0] <= page_size <= _PAGE_SIZES[1]:
-        raise ForeignJournal(path=str(path), reason=f"{DATA_FILE} is not an LMDB file of this kind of machine")
+        raise ForeignJournal(
+            path=str(path), reason=f"{DATA_FILE} is not an LMDB file of this format and kind of machine"
+        )
     if version != _VERSION:
         raise ForeignJournal(
             path=str(path), reason=f"{DATA_FILE} has LMDB format {version}, and {_VERSION} is read here"
@@ -122,15 +125,15 @@ def sync_folder(path: Path) -> None:
         os.close(folder)
 
 
-def _filesystem(path: Path) -> str:
+def _filesystem(path: Path, mounts: Path) -> str:
     """Return the type of the file system that holds `path`, where the system tells."""
     try:
-        mounts = Path("/proc/self/mounts").read_text("utf-8", "replace").splitlines()
+        lines = mounts.read_text("utf-8", "replace").splitlines()
     except OSError:
         return ""
     real = path.resolve()
     kind, depth = "", -1
-    for line in mounts:
+    for line in lines:
         _, place, found, *_ = line.split(" ")
         # Spaces in a mount point are written as \040.
         point = Path(place.replace("\\040", " "))

@@ -25,7 +25,9 @@ __all__ = [
     "Unreadable",
     "count_of",
     "encode",
+    "encode_names",
     "read_frame",
+    "read_names",
     "value_header",
 ]
 
@@ -41,6 +43,8 @@ _FRAME_BYTES: Final = _FRAME.size
 _pack_checksum = _CHECKSUM.pack
 _pack_head = _HEAD.pack
 _unpack_frame = _FRAME.unpack_from
+
+_NAME = Struct("<IH")  # number of a stream, length of its name
 
 
 class End(msgspec.Struct, frozen=True, gc=False):
@@ -129,3 +133,27 @@ def read_frame(value: memoryview, offset: int) -> Frame:
     intact = crc32(value[offset + 4 : after]) == checksum
     cause = str(value[start:body], "utf-8", "strict" if intact else "replace") if cause_size else ""
     return Frame(number, sequence, recorded_at, digest, cause, bytes(value[body:after]), after, intact)
+
+
+def encode_names(names: Sequence[tuple[int, str]]) -> bytes:
+    """Return the value that keeps the names of streams that begin in one commit."""
+    encoded = [(number, name.encode()) for number, name in names]
+    body = b"".join(_NAME.pack(number, len(name)) + name for number, name in encoded)
+    return _pack_checksum(crc32(body)) + body
+
+
+def read_names(value: memoryview) -> list[tuple[int, str]]:
+    """Return numbers and names of streams.
+
+    Raises:
+        Unreadable: the value does not match its checksum.
+    """
+    if len(value) < _CHECKSUM.size or crc32(value[_CHECKSUM.size :]) != _CHECKSUM.unpack_from(value)[0]:
+        raise Unreadable("the names of streams do not match their checksum")
+    names: list[tuple[int, str]] = []
+    offset = _CHECKSUM.size
+    while offset < len(value):
+        number, size = _NAME.unpack_from(value, offset)
+        offset += _NAME.size + size
+        names.append((number, str(value[offset - size : offset], "utf-8")))
+    return names

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from ..event import Head, category_of, check_stream
-from .frames import START, VALUE_HEADER_BYTES, End, Frame, Unreadable, count_of, read_frame
+from .frames import START, VALUE_HEADER_BYTES, End, Frame, Unreadable, count_of, read_frame, read_names
 
 __all__ = ["BROKEN", "MISSING", "Index", "Stream"]
 
@@ -110,7 +110,16 @@ class Index:
             streams = [stream for stream in self._by_name.values() if stream.durable.sequence]
         return len(streams), sum(stream.durable.sequence for stream in streams)
 
-    def learn(self, first: int, value: memoryview, name_of: Callable[[int], str | None]) -> set[str]:
+    def learn_names(self, first: int, value: memoryview) -> None:
+        """Take in the names of the streams that begin in the commit at `first`."""
+        with self._lock:
+            try:
+                for number, name in read_names(value):
+                    self._enter(name, number)
+            except Unreadable as error:
+                self._note(f"the commit at position {first}: {error}")
+
+    def learn(self, first: int, value: memoryview) -> set[str]:
         """Take in one log value that another process, or an earlier one, has written; return the streams it touched."""
         touched: set[str] = set()
         with self._lock:
@@ -123,7 +132,7 @@ class Index:
                 offset = VALUE_HEADER_BYTES
                 for position in range(first, first + count):
                     frame = read_frame(value, offset)
-                    self._place(frame, position, offset, name_of, touched)
+                    self._place(frame, position, offset, touched)
                     offset = frame.after
                 if offset != len(value):
                     self._note(f"the commit at position {first} holds {len(value) - offset} bytes too many")
@@ -131,18 +140,11 @@ class Index:
                 self._note(f"the commit at position {first} cannot be read: {error}")
         return touched
 
-    def _place(
-        self, frame: Frame, position: int, offset: int, name_of: Callable[[int], str | None], touched: set[str]
-    ) -> None:
+    def _place(self, frame: Frame, position: int, offset: int, touched: set[str]) -> None:
         stream = self._by_number.get(frame.number)
         if stream is None:
-            name = name_of(frame.number)
-            if name is None:
-                self._note(
-                    f"the event at position {position} belongs to stream number {frame.number}, which has no name"
-                )
-                return
-            stream = self._enter(name, frame.number)
+            self._note(f"the event at position {position} belongs to stream number {frame.number}, which has no name")
+            return
         expected = stream.durable.sequence + 1
         if frame.sequence < expected or (frame.sequence > expected and not frame.intact):
             self._note(f"position {position}: {stream.name}, sequence {expected} expected, {frame.sequence} found")

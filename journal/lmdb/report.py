@@ -9,9 +9,8 @@ import msgspec
 from ..codec import chain
 from ..errors import CorruptRecord
 from .environment import Environment
-from .frames import START, VALUE_HEADER_BYTES, End, Frame, Unreadable, count_of, read_frame
+from .frames import START, VALUE_HEADER_BYTES, End, Frame, Unreadable, count_of, read_frame, read_names
 from .index import Index
-from .transaction import Reader
 
 __all__ = ["Report", "examine"]
 
@@ -54,6 +53,7 @@ class _Examination:
         self._heads = index.heads(None)
         self._until = index.position
         self._next = 1
+        self._next_names = 1
         self._names: dict[int, str] = {}
         self._ends: dict[int, End] = {}
         self._report = Report()
@@ -74,14 +74,23 @@ class _Examination:
         """Examine a bounded piece of the log; return whether there was any."""
         size_bytes = 0
         with self._env.reading() as reader:
+            for first, value in reader.names(self._next_names):
+                self._take_names(first, value)
             for first, value in reader.commits(self._next):
-                self._commit(reader, first, value)
+                self._commit(first, value)
                 size_bytes += len(value)
                 if self._next > self._until or size_bytes > _BYTES_AT_ONCE:
                     break
         return size_bytes > 0
 
-    def _commit(self, reader: Reader, first: int, value: memoryview) -> None:
+    def _take_names(self, first: int, value: memoryview) -> None:
+        self._next_names = first + 1
+        try:
+            self._names.update(read_names(value))
+        except Unreadable as error:
+            self._report.add(f"the commit at position {first}: {error}")
+
+    def _commit(self, first: int, value: memoryview) -> None:
         if first != self._next:
             self._report.add(f"positions {self._next} to {first - 1} are missing")
         self._next = first + 1
@@ -91,16 +100,16 @@ class _Examination:
             offset = VALUE_HEADER_BYTES
             for position in range(first, beyond):
                 frame = read_frame(value, offset)
-                self._frame(reader, position, frame)
+                self._frame(position, frame)
                 offset = frame.after
             if offset != len(value):
                 self._report.add(f"the commit at position {first} holds {len(value) - offset} bytes too many")
         except Unreadable as error:
             self._report.add(f"the commit at position {first} cannot be read to its end: {error}")
 
-    def _frame(self, reader: Reader, position: int, frame: Frame) -> None:
+    def _frame(self, position: int, frame: Frame) -> None:
         self._report.events += 1
-        name = self._names.get(frame.number) or reader.name(frame.number)
+        name = self._names.get(frame.number)
         where = f"{name or f'stream number {frame.number}'}, sequence {frame.sequence} (position {position})"
         if not frame.intact:
             self._report.add(f"{where}: does not match its checksum")
@@ -109,8 +118,6 @@ class _Examination:
                 return
         if name is None:
             self._report.add(f"{where}: the stream has no name")
-        else:
-            self._names[frame.number] = name
         end = self._ends.get(frame.number, START)
         self._ends[frame.number] = End(frame.sequence, frame.digest, frame.recorded_at)
         if frame.sequence != end.sequence + 1:

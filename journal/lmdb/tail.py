@@ -23,7 +23,7 @@ class Tail:
         self._watchers = watchers
         self._poll_s = poll_s
         self._lock = threading.Lock()
-        self._last = 0
+        self._last = self._named = 0
         self._untold: set[str] = set()
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
@@ -40,8 +40,11 @@ class Tail:
             last = reader.last()
             if last == self._last:
                 return False
+            for first, value in reader.names(self._named + 1):
+                self._index.learn_names(first, value)
+                self._named = first
             for count, (first, value) in enumerate(reader.commits(self._last + 1), 1):
-                touched = self._index.learn(first, value, reader.name)
+                touched = self._index.learn(first, value)
                 if self._thread is not None:
                     self._untold |= touched
                 self._last = first

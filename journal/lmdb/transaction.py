@@ -1,7 +1,8 @@
 """What is in the four databases of a journal, as seen by one reading or writing transaction.
 
-`log` holds the commits by the position of their first event, `names` the streams' names by number, `cells` the
-cells, `meta` what the journal says of itself.
+`log` holds the commits by the position of their first event, `names` by the same position the numbers and names of
+the streams that begin there, `cells` the cells, `meta` what the journal says of itself. One value a commit is more
+than tidy: each call into LMDB gives up the interpreter's lock, and gets it back when the other threads are done.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from struct import Struct
 from typing import Final, NamedTuple
-from zlib import crc32
 
 import lmdb
 
@@ -18,8 +18,6 @@ __all__ = ["DATABASES", "Databases", "Reader", "Transaction"]
 DATABASES: Final = (b"log", b"names", b"cells", b"meta")
 
 _position_key = Struct(">Q")
-_number_key = Struct(">I")
-_checksum = Struct("<I")
 
 
 class Databases(NamedTuple):
@@ -66,13 +64,12 @@ class Reader:
             for key, value in cursor:
                 yield _position(key), value
 
-    def name(self, number: int) -> str | None:
-        """Return the name of a stream; None when it has none, or one that does not match its checksum."""
-        found = self._txn.get(_number_key.pack(number), db=self._databases.names)
-        if found is None or len(found) < _checksum.size:
-            return None
-        name = bytes(found[_checksum.size :])
-        return name.decode() if crc32(name) == _checksum.unpack_from(found)[0] else None
+    def names(self, first: int) -> Iterator[tuple[int, memoryview]]:
+        """Yield the names of the streams that begin at the position `first` or behind it, commit by commit."""
+        cursor = self._txn.cursor(self._databases.names)
+        if cursor.set_range(_position_key.pack(first)):
+            for key, value in cursor:
+                yield _position(key), value
 
     def cell(self, key: bytes) -> bytes | None:
         """Return the value of a cell."""
@@ -102,17 +99,14 @@ class Transaction:
         self._txn = txn
         self._databases = databases
 
-    def append(self, first: int, value: bytes) -> None:
-        """Put a commit at the end of the log; its first event is at position `first`."""
-        added = self._txn.put(_position_key.pack(first), value, append=True, overwrite=False, db=self._databases.log)
+    def append(self, first: int, value: bytes, names: bytes | None) -> None:
+        """Put a commit at the end of the log, with the names of its new streams; its first event is at `first`."""
+        key = _position_key.pack(first)
+        added = self._txn.put(key, value, append=True, overwrite=False, db=self._databases.log)
         if not added:
             raise AssertionError(f"position {first} is not the end of the log: two writers, which the lock excludes")
-
-    def name(self, number: int, name: str) -> None:
-        """Keep the name of a stream."""
-        encoded = name.encode()
-        value = _checksum.pack(crc32(encoded)) + encoded
-        self._txn.put(_number_key.pack(number), value, db=self._databases.names)
+        if names is not None:
+            self._txn.put(key, names, append=True, db=self._databases.names)
 
     def cell(self, key: bytes) -> bytes | None:
         """Return the value of a cell."""

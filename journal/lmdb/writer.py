@@ -7,7 +7,8 @@ end of the log, and says so when it is durable. While it waits for the disk, the
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -25,8 +26,9 @@ from ..errors import (
 from ..event import NewEvent
 from ..journal import APPEND_BYTES_MAX, CellWrite, check_events, holds
 from ..watch import Watchers
+from .directory import READERS_CHECK_S
 from .environment import Environment, NoRoom
-from .frames import START, End, encode, value_header
+from .frames import START, End, encode, encode_names, value_header
 from .index import BROKEN, Index, Stream
 from .transaction import Transaction
 
@@ -58,6 +60,7 @@ class Writer:
         self._lock = threading.Lock()
         self._waiting: list[_Write] = []
         self._sleeping = False
+        self._next_look = 0.0
         # Held while the writer may sleep; whoever brings the first work lets it go.
         self._wake = threading.Lock()
         self._wake.acquire()
@@ -123,6 +126,7 @@ class Writer:
         try:
             while waiting := self._take():
                 self._write(waiting)
+                self._look_after_readers()
         finally:
             # A callback may have raised a signal; whatever waits then must not wait for ever.
             self._end("its writer was stopped by a callback")
@@ -138,7 +142,21 @@ class Writer:
                     waiting, self._waiting = self._waiting, []
                     return waiting
                 self._sleeping = True
-            self._wake.acquire()
+            self._sleep()
+            self._look_after_readers()
+
+    def _sleep(self) -> None:
+        if not self._wake.acquire(timeout=READERS_CHECK_S):
+            with self._lock:
+                if not self._sleeping:
+                    # Somebody came at the last moment and let it go: it is to be held again before the next sleep.
+                    self._wake.acquire()
+                self._sleeping = False
+
+    def _look_after_readers(self) -> None:
+        if time.monotonic() >= self._next_look:
+            self._env.clear_dead_readers()
+            self._next_look = time.monotonic() + READERS_CHECK_S
 
     def _write(self, waiting: list[_Write]) -> None:
         done = 0
@@ -160,19 +178,15 @@ class Writer:
         """Make a batch durable and visible; return the changes of cells that were refused, by their place in it."""
         grown = [(write.stream, write.frames, write.end) for write in batch if write.stream]
         frames = [frame for write in batch for frame in write.frames]
+        new = list({stream.number: stream.name for stream, _, _ in grown if not stream.positions}.items())
         first = self._index.position + 1
         conflicts: dict[int, CellConflict] = {}
 
         def change(txn: Transaction) -> None:
             if frames:
-                txn.append(first, b"".join((value_header(len(frames)), *frames)))
-            for stream, _, _ in grown:
-                if not stream.positions:
-                    txn.name(stream.number, stream.name)
+                txn.append(first, b"".join((value_header(len(frames)), *frames)), encode_names(new) if new else None)
             conflicts.clear()
-            for number, write in enumerate(batch):
-                if write.cells and (conflict := _change_cells(txn, write)):
-                    conflicts[number] = conflict
+            conflicts.update(_change_cells(txn, batch))
 
         self._env.transact(change, size_bytes=sum(write.size_bytes for write in batch))
         self._index.publish(first, grown)
@@ -213,11 +227,28 @@ def _refusal(stream: Stream, expected: int, actual: int) -> JournalError:
     return WrongExpectedSequence(stream=stream.name, expected=expected, actual=actual)
 
 
-def _change_cells(txn: Transaction, write: _Write) -> CellConflict | None:
-    if write.stream is None:
-        for cell in write.cells:
-            if not holds(cell, txn.cell(cell.key)):
-                return CellConflict(key=cell.key)
-    for cell in write.cells:
-        txn.set_cell(cell.key, cell.value)
+def _change_cells(txn: Transaction, batch: Sequence[_Write]) -> dict[int, CellConflict]:
+    """Make the batch's changes of cells in their order, each write whole or not at all; return the refusals."""
+    conflicts: dict[int, CellConflict] = {}
+    # What is overwritten within the batch is never put into the tree.
+    changed: dict[bytes, bytes | None] = {}
+    for number, write in enumerate(batch):
+        if not write.cells:
+            continue
+        if write.stream is None and (conflict := _conflict(txn, changed, write.cells)):
+            conflicts[number] = conflict
+        else:
+            changed.update((cell.key, cell.value) for cell in write.cells)
+    for key in sorted(changed):
+        txn.set_cell(key, changed[key])
+    return conflicts
+
+
+def _conflict(
+    txn: Transaction, changed: Mapping[bytes, bytes | None], cells: Sequence[CellWrite]
+) -> CellConflict | None:
+    for cell in cells:
+        current = changed[cell.key] if cell.key in changed else txn.cell(cell.key)
+        if not holds(cell, current):
+            return CellConflict(key=cell.key)
     return None

@@ -58,9 +58,10 @@ class Look(msgspec.Struct, frozen=True):
 
 
 class Call(msgspec.Struct, frozen=True):
-    """Run `inside()` within `decide`: where a test makes the world turn at a chosen moment."""
+    """Run `inside()` within `decide`, where a test makes the world turn at a chosen moment; then deposit `cents`."""
 
     inside: Callable[[], object]
+    cents: int = 0
 
 
 class Pause:
@@ -100,7 +101,7 @@ def _decide(balance: int, command: AccountCommand) -> Sequence[AccountEvent]:
             return ()
         case Call():
             command.inside()
-            return ()
+            return (Deposited(command.cents),) if command.cents else ()
 
 
 def _evolve(balance: int, event: AccountEvent) -> int:
@@ -152,7 +153,7 @@ class Close(msgspec.Struct, frozen=True):
     key: str | None = None
 
 
-DeskCommand = Open | Close | Look
+DeskCommand = Open | Close | Look | Call
 DeskEvent = JobOpened | JobClosed
 Jobs = dict[str, str]
 Performs = Callable[[Effect, Any], Awaitable[object]]
@@ -165,6 +166,9 @@ def _decide_jobs(jobs: Jobs, command: DeskCommand) -> Sequence[DeskEvent]:
             return (JobOpened(command.key, command.work),)
         case Close():
             return [JobClosed(key) for key in jobs if command.key in (None, key)]
+        case Call():
+            command.inside()
+            return ()
         case _:
             return ()
 

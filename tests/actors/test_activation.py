@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,16 @@ import msgspec
 import pytest
 
 from clew.actors import Activation, ActivationFailed, CommandRejected, Decider, Effect, EventSourcedActor
-from clew.journal import JournalClosed, MemoryJournal, NewEvent, NotRepresentable, WrongExpectedSequence, event
+from clew.journal import (
+    CorruptRecord,
+    JournalClosed,
+    MemoryJournal,
+    NewEvent,
+    NotRepresentable,
+    RecordedEvent,
+    WrongExpectedSequence,
+    event,
+)
 from tests.actors.support import (
     ACCOUNT,
     Close,
@@ -82,12 +91,27 @@ def test_what_was_decided_on_a_state_that_is_lost_never_counts_as_durable(comman
     journal = SlowDisk()
     actor = awake(journal)
     lost = actor.handle(Deposit(5), "c1").commit
+    assert lost is not None
     journal.fail(DiskFailed())
 
     again = actor.handle(command, "c1" if isinstance(command, Deposit) else "c2")
 
     assert again.commit is lost
     assert isinstance(lost.error, DiskFailed)
+
+
+def test_a_first_answer_that_is_durable_waits_for_nothing_that_came_later() -> None:
+    journal = SlowDisk()
+    actor = awake(journal)
+    actor.handle(Deposit(5), "k")
+    for number in range(100):
+        actor.handle(Deposit(1), f"c{number}")
+    journal.flush()
+    actor.handle(Deposit(1), "later")
+
+    again = actor.handle(Deposit(5), "k")
+
+    assert again == (5, None, None)
 
 
 def test_an_append_on_a_lost_state_is_refused() -> None:
@@ -199,10 +223,32 @@ def test_an_unknown_event_in_a_stream_names_its_sequence() -> None:
     awake(journal).handle(Deposit(1), "c1")
     journal.append("account/a", [NewEvent(b'{"event":"account.frozen","version":1,"data":{}}')], expected=1)
 
-    with pytest.raises(ActivationFailed, match="account.frozen") as failed:
+    with pytest.raises(ActivationFailed, match=r"account\.frozen") as failed:
         awake(journal)
 
     assert failed.value.sequence == 2
+
+
+class Damaged(MemoryJournal):
+    """A journal whose third event cannot be read."""
+
+    def read(self, stream: str, *, after: int = 0) -> Iterator[RecordedEvent]:
+        for event in super().read(stream, after=after):
+            if event.sequence == 3:
+                raise CorruptRecord(where=f"{stream}, sequence 3", reason="a flipped bit")
+            yield event
+
+
+def test_a_stream_that_cannot_be_read_names_the_sequence_where_it_is_damaged() -> None:
+    journal = Damaged()
+    writer = awake(journal)
+    for number in range(4):
+        writer.handle(Deposit(1), f"{number}")
+
+    with pytest.raises(ActivationFailed, match="a flipped bit") as failed:
+        awake(journal)
+
+    assert (failed.value.stream, failed.value.sequence) == ("account/a", 3)
 
 
 def test_a_first_answer_that_can_no_longer_be_made_is_an_error_of_its_asker_alone() -> None:
@@ -217,7 +263,10 @@ def test_a_first_answer_that_can_no_longer_be_made_is_an_error_of_its_asker_alon
 
 
 def test_the_initial_state_may_know_its_own_stream() -> None:
-    kind = replace(brittle(), initial_for=lambda stream: f"I am {stream}")
+    def introduce(stream: str) -> str:
+        return f"I am {stream}"
+
+    kind = replace(brittle(), initial_for=introduce)
 
     assert Activation(kind, "x", MemoryJournal()).state == "I am brittle/x"
 

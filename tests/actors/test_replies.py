@@ -38,7 +38,7 @@ def test_a_reply_is_a_pykka_future_with_its_own_timeout() -> None:
             reply.get(timeout=0.01)
 
         journal.flush()
-        assert isinstance(reply, pykka.ThreadingFuture)
+        assert isinstance(reply, pykka.Future)
         assert pykka.get_all([reply], timeout=WAIT_S) == [5]
         assert reply.done
 
@@ -92,7 +92,7 @@ def test_one_reply_can_be_awaited_on_several_loops_and_got_on_threads_at_once() 
     with ActorSystem(journal, actors=[ACCOUNT]) as system:
         reply = system.ref(ACCOUNT, "a").ask(Deposit(5))
         waits: list[Callable[[], int]] = [lambda: asyncio.run(wait(reply)), lambda: reply.get(timeout=WAIT_S)]
-        threads = [threading.Thread(target=lambda get=get: answers.append(get())) for get in waits * 3]
+        threads = [threading.Thread(target=_collect, args=(answers, get)) for get in waits * 3]
         for thread in threads:
             thread.start()
         journal.appended()
@@ -102,6 +102,10 @@ def test_one_reply_can_be_awaited_on_several_loops_and_got_on_threads_at_once() 
         for thread in threads:
             thread.join(WAIT_S)
     assert sorted(answers) == [5, 5, 5, 10, 10, 10]
+
+
+def _collect(answers: list[int], get: Callable[[], int]) -> None:
+    answers.append(get())
 
 
 async def _await(reply: Awaitable[int]) -> int:
@@ -254,3 +258,18 @@ def test_a_reply_is_answered_once() -> None:
         reply.set(2)
 
     assert reply.get() == 1
+
+
+def test_an_error_that_is_told_again_and_again_does_not_grow() -> None:
+    error = CommandRejected("no")
+    replies: list[Reply[int]] = [Reply(), Reply()]
+    for reply in replies:
+        reply.fail(error)
+
+    depths: list[int] = []
+    for reply in replies * 10:
+        with pytest.raises(CommandRejected) as told:
+            reply.get()
+        depths.append(len(told.traceback))
+
+    assert len(set(depths)) == 1

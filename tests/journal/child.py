@@ -7,9 +7,12 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NoReturn
 
-from clew.journal import ClewError, Journal
+import lmdb
+
+from clew.journal import CellWrite, ClewError, Commit, Journal
 from clew.journal.contract.subject import append, note
 from clew.journal.lmdb import LmdbJournal
 
@@ -19,6 +22,7 @@ class Child:
 
     def __init__(self) -> None:
         self.journal: LmdbJournal | None = None
+        self.readers: list[object] = []
 
     def open(self, path: str, options: dict[str, Any]) -> int:
         """Open the journal; answer with its number of events."""
@@ -47,11 +51,19 @@ class Child:
         """Answer with what `verify` finds."""
         return self._open.verify().problems
 
-    def hold_reader(self, path: str) -> None:
-        """Take a slot of LMDB's reader table and keep it."""
-        import lmdb
+    def hold_readers(self, path: str, count: int) -> int:
+        """Take up to `count` slots of LMDB's reader table and keep them; answer with how many there were."""
+        self.env = lmdb.open(path, readonly=True, max_dbs=4, max_readers=8, lib_version=0)
+        while len(self.readers) < count:
+            try:
+                self.readers.append(self.env.begin())
+            except lmdb.ReadersFullError:
+                break
+        return len(self.readers)
 
-        self.reader = lmdb.open(path, readonly=True, max_dbs=4, lib_version=0).begin()
+    def processes_with_slots(self) -> list[int]:
+        """Answer with the processes that LMDB's reader table names, living or dead."""
+        return [int(line.split()[0]) for line in self.env.readers().splitlines()[1:]]
 
     def limit_file_size(self, size_bytes: int | None) -> None:
         """Let every write beyond `size_bytes` fail, as on a full disk; None takes the limit away."""
@@ -59,6 +71,23 @@ class Child:
 
         _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (hard if size_bytes is None else size_bytes, hard))
+
+    def remove(self, path: str) -> None:
+        """Delete a file."""
+        Path(path).unlink()
+
+    def break_data_file(self) -> None:
+        """Let every write to the data file fail from now on, as a disk that is pulled out."""
+        data = self._open.path / "data.mdb"
+        nowhere = os.open(os.devnull, os.O_RDONLY)
+        for fd in list(Path("/proc/self/fd").iterdir()):
+            if fd.is_symlink() and fd.readlink() == data:
+                os.dup2(nowhere, int(fd.name))
+
+    def queue(self, streams: list[str], size: int) -> list[object]:
+        """Append a note to each stream without waiting; answer with how each of them ended."""
+        commits = [self._open.append(stream, [note("x" * size)], expected=0) for stream in streams]
+        return [_outcome_of(commit) for commit in commits]
 
     def fill(self, stream: str, text: str, expected: int) -> list[object]:
         """Append one note after the other until one fails; answer with the last sequence and the error."""
@@ -87,7 +116,7 @@ class Child:
             "open again": lambda: LmdbJournal(journal.path, readonly=True),
             "close": journal.close,
         }
-        answer, to_parent = os.pipe()
+        from_child, to_parent = os.pipe()
         if (pid := os.fork()) == 0:
             try:
                 os.write(to_parent, json.dumps({name: _outcome(call) for name, call in calls.items()}).encode())
@@ -95,7 +124,7 @@ class Child:
                 # Not `os._exit`: what runs when an interpreter ends must do no harm either.
                 sys.exit()
         os.close(to_parent)
-        with os.fdopen(answer) as pipe:
+        with os.fdopen(from_child) as pipe:
             found = json.load(pipe)
         return found | {"exit": os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}
 
@@ -104,8 +133,17 @@ class Child:
         journal = self._open
         threading.Thread(target=_append_for_ever, args=(journal,), daemon=True).start()
         append(journal, "order/1", "the last that is acknowledged", expected=0)
-        print(json.dumps(["acknowledged", 1]), flush=True)
+        answer(["acknowledged", 1])
         sys.exit(7)
+
+    def append_until_killed(self, path: str, threads: int, options: dict[str, Any]) -> NoReturn:
+        """Append from several threads to two streams each, and say so of each append that is durable."""
+        os.write(1, b"starting\n")
+        journal = LmdbJournal(path, **options)
+        for n in range(threads):
+            threading.Thread(target=_acknowledge_appends, args=(journal, n), daemon=True).start()
+        threading.Event().wait()
+        raise AssertionError
 
     def drop_privileges(self) -> None:
         """Become nobody, for whom permissions are more than advice."""
@@ -129,6 +167,25 @@ def _append_for_ever(journal: Journal) -> None:
         journal.append("order/2", [note("x" * 1000)], expected=n)
 
 
+def _acknowledge_appends(journal: Journal, thread: int) -> None:
+    streams = [f"order/{thread}-{n}" for n in "ab"]
+    expected = {stream: journal.head(stream).sequence for stream in streams}
+    while True:
+        for size in (1, 2, 30):
+            commits = [_append_some(journal, stream, expected[stream], size) for stream in streams]
+            for commit in commits:
+                commit.wait()
+                expected[commit.stream] = commit.last_sequence
+                # One write of a short line is whole or not there, whatever the other threads do.
+                os.write(1, f"{commit.stream} {commit.last_sequence}\n".encode())
+
+
+def _append_some(journal: Journal, stream: str, expected: int, size: int) -> Commit:
+    events = [note(f"{stream} {expected + n + 1} " + "x" * 300) for n in range(size)]
+    last = CellWrite(stream.encode(), b"%d" % (expected + size))
+    return journal.append(stream, events, expected=expected, cells=[last])
+
+
 def _outcome(call: Callable[[], object]) -> str:
     try:
         call()
@@ -137,9 +194,23 @@ def _outcome(call: Callable[[], object]) -> str:
     return "done"
 
 
+def _outcome_of(commit: Commit) -> object:
+    try:
+        commit.wait(timeout_s=30)
+    except ClewError as error:
+        return _described(error)
+    return "durable"
+
+
 def _described(error: BaseException) -> dict[str, object]:
     facts = {name: value for name, value in vars(error).items() if isinstance(value, str | int)}
     return {"error": type(error).__name__, "text": str(error), **facts}
+
+
+def answer(outcome: object) -> None:
+    """Say how a command ended."""
+    sys.stdout.write(json.dumps(outcome) + "\n")
+    sys.stdout.flush()
 
 
 def main() -> None:
@@ -148,10 +219,10 @@ def main() -> None:
     for line in sys.stdin:
         name, arguments = json.loads(line)
         try:
-            answer = ["done", getattr(child, name)(*arguments)]
+            outcome = ["done", getattr(child, name)(*arguments)]
         except Exception as error:  # noqa: BLE001  (the test decides what it thinks of it)
-            answer = ["raised", _described(error)]
-        print(json.dumps(answer), flush=True)
+            outcome = ["raised", _described(error)]
+        answer(outcome)
 
 
 if __name__ == "__main__":

@@ -24,12 +24,11 @@ class Refused(Exception):
 class Process:
     """A process with a journal in it; see `child.py` for what it can be told."""
 
-    def __init__(self) -> None:
-        self.popen = subprocess.Popen(
-            [sys.executable, str(SCRIPT)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+    def __init__(self, *prefix: str) -> None:
+        command = [*prefix, sys.executable, str(SCRIPT)]
+        self.popen = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def call(self, command: str, *arguments: object) -> Any:  # noqa: ANN401  (JSON)
+    def call(self, command: str, *arguments: object) -> Any:
         """Let it do something, and return its answer; what it raises is raised here as `Refused`."""
         self.send(command, *arguments)
         return self.answer()
@@ -40,7 +39,7 @@ class Process:
         self.popen.stdin.write(json.dumps([command, arguments]) + "\n")
         self.popen.stdin.flush()
 
-    def answer(self) -> Any:  # noqa: ANN401  (JSON)
+    def answer(self) -> Any:
         """Wait for its next answer."""
         assert self.popen.stdout
         line = self.popen.stdout.readline()
@@ -57,9 +56,9 @@ class Process:
 
 
 @contextmanager
-def process() -> Generator[Process]:
-    """Start a process, and see to it that it is gone afterwards."""
-    started = Process()
+def process(*prefix: str) -> Generator[Process]:
+    """Start a process (behind the command `prefix`), and see to it that it is gone afterwards."""
+    started = Process(*prefix)
     try:
         yield started
     finally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -40,7 +39,8 @@ def test_a_backend_that_breaks_the_contract_is_told_which_clause() -> None:
         def close(self) -> None:
             """Forget to close."""
 
-    new: Callable[[], Opener] = lambda: Forgetful
+    def new() -> Opener:
+        return Forgetful
 
     with pytest.raises(AssertionError, match="watches are told once when the journal closes"):
         check(new, durable=False)
