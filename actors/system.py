@@ -208,8 +208,8 @@ class ActorSystem:
     def close(self, *, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
         """Stop: cancel what runs (it goes on at the next opening), handle what waits, sync, let go of the journal.
 
-        Waits until that is done. What was acknowledged is safe. Safe to call twice. What does not end when cancelled,
-        and commits that do not come, are left behind after `timeout_s`; who waits for a reply gets `SystemClosed`.
+        Waits until that is done. What was acknowledged is safe. Safe to call twice. What does not end when cancelled is
+        left behind after `timeout_s`, and so are commits that do not come; who waits for a reply gets `SystemClosed`.
 
         Raises:
             BlockingAsk: called on a thread that actors run on.
@@ -217,15 +217,15 @@ class ActorSystem:
         forbid_here()
         with self._close_lock:
             if not self._closing:
-                self._close(time.monotonic() + timeout_s)
+                self._close(timeout_s)
 
-    def _close(self, deadline: float) -> None:
-        with self._lock:
-            self._closing = True
+    def _close(self, timeout_s: float) -> None:
+        self._closing = True
         self._sweeper.close()
-        if not self._effects.close(timeout_s=max(0.0, deadline - time.monotonic())):
-            error = TimeoutError("it did not end when it was cancelled")
+        if not self._effects.close(timeout_s=timeout_s):
+            error = TimeoutError(f"it did not end within {timeout_s} s of being cancelled")
             self.report("effects", "an effect may still do something", error)
+        deadline = time.monotonic() + timeout_s
         for reply in [actor.finish() for actor in self._live() if actor.busy]:
             # Also when the actor fails instead: that is reported, and the others are still to be closed.
             with contextlib.suppress(Exception):

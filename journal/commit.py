@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import suppress
 from typing import TypeAlias
 
-__all__ = ["Commit", "resolve_all"]
+__all__ = ["Commit"]
 
 _log = logging.getLogger(__name__)
 
@@ -47,15 +47,35 @@ class Commit:
 
     def resolve(self, error: Exception | None = None) -> None:
         """Say how it ended. Called once, by the journal."""
-        resolve_all([(self, error)])
+        Commit.resolve_all([(self, error)])
 
-    def settle(self, error: Exception | None) -> Sequence[_Waiter]:
-        """Take the answer, and return who is to be told."""
+    def _settle(self, error: Exception | None) -> Sequence[_Waiter]:
         with self._lock:
             self._done = True
             self._error = error
             waiters, self._waiters = self._waiters, None
         return waiters or ()
+
+    @staticmethod
+    def resolve_all(outcomes: Iterable[tuple[Commit, Exception | None]]) -> None:
+        """Say how several commits ended; a callback that raises a signal is heard when all have been told.
+
+        An asyncio loop is woken once for all that it waits for: to wake it costs more than the rest of a commit.
+        """
+        arrived: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+        signal: BaseException | None = None
+        for commit, error in outcomes:
+            for waiter in commit._settle(error):  # noqa: SLF001  (one of its own)
+                if callable(waiter):
+                    signal = _call(waiter, commit) or signal
+                else:
+                    arrived.setdefault(waiter.get_loop(), []).append(waiter)
+        for loop, futures in arrived.items():
+            # A loop may be gone when a late answer comes; then nobody is waiting for it.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(_arrive, futures)
+        if signal is not None:
+            raise signal
 
     def add_done_callback(self, callback: Callable[[Commit], None]) -> None:
         """Call `callback(commit)` when done; at once if it is done already."""
@@ -101,27 +121,6 @@ class Commit:
 
 
 _Waiter: TypeAlias = "Callable[[Commit], None] | asyncio.Future[None]"
-
-
-def resolve_all(outcomes: Iterable[tuple[Commit, Exception | None]]) -> None:
-    """Say how several commits ended; a callback that raises a signal is heard when all have been told.
-
-    An asyncio loop is woken once for all that it waits for: to wake it costs more than the rest of a commit.
-    """
-    arrived: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
-    signal: BaseException | None = None
-    for commit, error in outcomes:
-        for waiter in commit.settle(error):
-            if callable(waiter):
-                signal = _call(waiter, commit) or signal
-            else:
-                arrived.setdefault(waiter.get_loop(), []).append(waiter)
-    for loop, futures in arrived.items():
-        # A loop may be gone when a late answer comes; then nobody is waiting for it.
-        with suppress(RuntimeError):
-            loop.call_soon_threadsafe(_arrive, futures)
-    if signal is not None:
-        raise signal
 
 
 def _call(callback: Callable[[Commit], None], commit: Commit) -> BaseException | None:

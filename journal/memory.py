@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Self
 
 from .codec import chain
-from .commit import Commit, resolve_all
+from .commit import Commit
 from .errors import CellConflict, JournalClosed, WrongExpectedSequence
 from .event import GENESIS, Head, NewEvent, RecordedEvent, category_of, check_stream
 from .journal import CellWrite, check_after, check_cells, check_events, holds
@@ -105,7 +105,7 @@ class MemoryJournal:
         with self._lock:
             held, self._held = self._held, []
             outcomes = [(one, self._apply(one)) for one in held]
-        resolve_all((one.commit, error) for one, error in outcomes)
+        Commit.resolve_all((one.commit, error) for one, error in outcomes)
         self._watchers.notify({one.commit.stream for one, error in outcomes if one.events and error is None})
 
     def _apply(self, one: _Held) -> CellConflict | None:
@@ -122,7 +122,7 @@ class MemoryJournal:
         with self._lock:
             held, self._held = self._held, []
             self._assigned = {stream: events[-1] for stream, events in self._streams.items()}
-        resolve_all((one.commit, error) for one in held)
+        Commit.resolve_all((one.commit, error) for one in held)
 
     def read(self, stream: str, *, after: int = 0) -> Iterator[RecordedEvent]:
         """See `Journal.read`."""

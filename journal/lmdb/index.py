@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from array import array
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
 
 from ..event import Head, category_of, check_stream
 from .frames import START, VALUE_HEADER_BYTES, End, Frame, Unreadable, count_of, read_frame, read_names
@@ -48,12 +49,11 @@ class Index:
         self._by_name: dict[str, Stream] = {}
         self._by_number: dict[int, Stream] = {}
         self._next_number = 1
+        self._firsts = array("Q")
         self.position = 0
         self.damage = ""
-
-    def find(self, name: str) -> Stream | None:
+        self.find: Callable[[str], Stream | None] = self._by_name.get
         """Return the stream of that name, if it was ever appended to."""
-        return self._by_name.get(name)
 
     def numbered(self, number: int) -> Stream | None:
         """Return the stream that the log knows by `number`."""
@@ -79,6 +79,7 @@ class Index:
         """Show readers what one log value at position `first` has brought: streams, their frames, their new ends."""
         position, offset = first, VALUE_HEADER_BYTES
         with self._lock:
+            self._firsts.append(first)
             for stream, frames, end in grown:
                 for frame in frames:
                     stream.positions.append(position)
@@ -88,10 +89,24 @@ class Index:
                 stream.durable = end
             self.position = position - 1
 
-    def places(self, stream: Stream, after: int, count: int) -> tuple[Sequence[int], Sequence[int]]:
-        """Return positions and offsets of up to `count` events of `stream` above the sequence `after`."""
+    def places(self, stream: Stream, after: int, count: int) -> list[tuple[int, int, int]]:
+        """Return where up to `count` events of `stream` above the sequence `after` are: commit, position and offset."""
         with self._lock:
-            return stream.positions[after : after + count], stream.offsets[after : after + count]
+            positions = stream.positions[after : after + count]
+            offsets = stream.offsets[after : after + count]
+            return [
+                (self._first_of(position), position, offset)
+                for position, offset in zip(positions, offsets, strict=True)
+            ]
+
+    def first_of(self, position: int) -> int:
+        """Return the position of the first event of the commit that the event at `position` is in."""
+        with self._lock:
+            return self._first_of(position)
+
+    def _first_of(self, position: int) -> int:
+        number = bisect_right(self._firsts, position)
+        return self._firsts[number - 1] if number and position != MISSING else MISSING
 
     def heads(self, category: str | None) -> list[Head]:
         """Return the durable end of every stream (of one category), ordered by name."""
@@ -126,6 +141,7 @@ class Index:
             if first != self.position + 1:
                 self._note(f"positions {self.position + 1} to {first - 1} are missing")
             self.position = first
+            self._firsts.append(first)
             try:
                 count = count_of(value)
                 self.position = first + count - 1

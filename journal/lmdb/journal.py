@@ -116,18 +116,22 @@ class LmdbJournal:
         self, stream: str, events: Sequence[NewEvent], *, expected: int, cells: Sequence[CellWrite] = ()
     ) -> Commit:
         """See `Journal.append`."""
-        writer = self._writing()
+        # What cannot go wrong in most appends is looked at in few steps here, and in full where it seems to.
+        writer = self._writer
+        if writer is None or self._env.ended:
+            writer = self._writing()
         if not events:
             check_events(stream, events)
         if cells:
             check_cells(cells, conditions=False)
-        found = self._index.find(stream)
-        if found is None:
-            check_stream(stream)
-            if expected != 0:
-                raise WrongExpectedSequence(stream=stream, expected=expected, actual=0)
-            found = self._index.add(stream)
+        found = self._index.find(stream) or self._begin(stream, expected)
         return writer.append(found, events, expected, cells)
+
+    def _begin(self, stream: str, expected: int) -> Stream:
+        check_stream(stream)
+        if expected != 0:
+            raise WrongExpectedSequence(stream=stream, expected=expected, actual=0)
+        return self._index.add(stream)
 
     def read(self, stream: str, *, after: int = 0) -> Iterator[RecordedEvent]:
         """See `Journal.read`."""
@@ -197,8 +201,7 @@ class LmdbJournal:
             self._tail.catch_up()
 
     def _writing(self) -> Writer:
-        if self._env.ended:
-            self._env.check()
+        self._env.check()
         if self._writer is None:
             raise ReadOnlyJournal(path=str(self._env.path))
         return self._writer

@@ -12,7 +12,7 @@ from .frames import VALUE_HEADER_BYTES, Frame, Unreadable, count_of, read_frame
 from .index import MISSING, Index, Stream
 from .transaction import Reader
 
-__all__ = ["Place", "log_events", "stream_events", "walk"]
+__all__ = ["Place", "log_events", "stream_events"]
 
 _EVENTS_MAX: Final = 256
 _BYTES_MAX: Final = 1024 * 1024
@@ -29,16 +29,15 @@ def stream_events(
     At least one event is returned when nothing did.
     """
     events: list[RecordedEvent] = []
-    positions, offsets = index.places(stream, after, min(until - after, _EVENTS_MAX))
-    first = beyond = size_bytes = 0
+    places = index.places(stream, after, min(until - after, _EVENTS_MAX))
+    held = size_bytes = 0
     value = memoryview(b"")
     with env.reading() as reader:
-        for sequence, (position, offset) in enumerate(zip(positions, offsets, strict=True), after + 1):
+        for sequence, (first, position, offset) in enumerate(places, after + 1):
             try:
                 # Events of one stream often lie in one commit.
-                if not first <= position < beyond:
-                    first, value = _commit_of(reader, position)
-                    beyond = first + count_of(value)
+                if first != held or not held:
+                    held, value = first, _commit(reader, first)
                 frame = read_frame(value, offset)
                 if not frame.intact or frame.number != stream.number or frame.sequence != sequence:
                     raise Unreadable("the event does not match its checksum")
@@ -60,7 +59,7 @@ def log_events(
     size_bytes = 0
     with env.reading() as reader:
         try:
-            for position, frame, behind in walk(reader, start):
+            for position, frame, behind in _walk(reader, index.first_of(start[0]), start):
                 events.append(_recorded(frame, _stream_of(index, frame), position))
                 place = behind
                 size_bytes += len(frame.canonical)
@@ -71,15 +70,14 @@ def log_events(
             return events, place, CorruptRecord(where=f"position {place[0]}", reason=str(error))
 
 
-def walk(reader: Reader, start: Place) -> Iterator[tuple[int, Frame, Place]]:
-    """Yield what is in the log from `start` on: the position, the frame, and the place behind it.
+def _walk(reader: Reader, commit: int, start: Place) -> Iterator[tuple[int, Frame, Place]]:
+    """Yield what is in the log from `start` on, which is in `commit`: the position, the frame and the place behind it.
 
     Raises:
         Unreadable: the frame at the place behind the last one cannot be found.
     """
     position, offset = start
-    found = reader.commit_at(position)
-    for first, value in reader.commits(found[0] if found else position):
+    for first, value in reader.commits(commit):
         beyond = first + count_of(value)
         if not first <= position < beyond:
             raise Unreadable("the event is missing from the log")
@@ -94,11 +92,11 @@ def walk(reader: Reader, start: Place) -> Iterator[tuple[int, Frame, Place]]:
                 position = at
 
 
-def _commit_of(reader: Reader, position: int) -> tuple[int, memoryview]:
-    found = None if position == MISSING else reader.commit_at(position)
-    if found is None:
+def _commit(reader: Reader, first: int) -> memoryview:
+    value = None if first == MISSING else reader.commit(first)
+    if value is None:
         raise Unreadable("the event is missing from the log")
-    return found
+    return value
 
 
 def _stream_of(index: Index, frame: Frame) -> Stream:

@@ -48,14 +48,9 @@ class Reader:
         cursor = self._txn.cursor(self._databases.log)
         return _position(cursor.key()) if cursor.last() else 0
 
-    def commit_at(self, position: int) -> tuple[int, memoryview] | None:
-        """Return the log value that the event at `position` should be in, and the position of its first event."""
-        cursor = self._txn.cursor(self._databases.log)
-        key = _position_key.pack(position)
-        # It then stands on the commit that begins here or on the one behind it, if there is either.
-        behind = cursor.set_range(key)
-        found = (bytes(cursor.key()) == key or cursor.prev()) if behind else cursor.last()
-        return (_position(cursor.key()), cursor.value()) if found else None
+    def commit(self, first: int) -> memoryview | None:
+        """Return the log value whose first event is at the position `first`."""
+        return self._txn.get(_position_key.pack(first), db=self._databases.log)
 
     def commits(self, first: int) -> Iterator[tuple[int, memoryview]]:
         """Yield the log values from the one that begins at `first` or behind it."""

@@ -13,7 +13,7 @@ from functools import partial
 
 import msgspec
 
-from ..commit import Commit, resolve_all
+from ..commit import Commit
 from ..errors import (
     AppendUnknown,
     CellConflict,
@@ -128,9 +128,9 @@ class Writer:
                 self._write(waiting)
                 self._look_after_readers()
         finally:
-            # A callback may have raised a signal; whatever waits then must not wait for ever.
-            self._end("its writer was stopped by a callback")
-            self._fail([], partial(self._unknown, "the writer was stopped"))
+            # However it came to an end, nobody waits for a thread that is gone.
+            self._end("its writer has stopped")
+            self._fail([], partial(self._unknown, "the writer has stopped"))
             self._env.close()
             self._watchers.notify_all()
 
@@ -171,8 +171,14 @@ class Writer:
                 self._fail(waiting[done:], partial(self._unknown, str(error)))
                 return
             done += len(batch)
-            resolve_all((write.commit, conflicts.get(number)) for number, write in enumerate(batch))
-            self._watchers.notify(write.commit.stream for write in batch)
+            try:
+                Commit.resolve_all((write.commit, conflicts.get(number)) for number, write in enumerate(batch))
+                self._watchers.notify(write.commit.stream for write in batch)
+            except BaseException:
+                # A callback has raised a signal, which ends this thread; whatever waits must not wait for ever.
+                self._end("its writer was stopped by a callback")
+                self._fail(waiting[done:], partial(self._unknown, "the writer was stopped by a callback"))
+                raise
 
     def _commit(self, batch: Sequence[_Write]) -> dict[int, CellConflict]:
         """Make a batch durable and visible; return the changes of cells that were refused, by their place in it."""
@@ -189,7 +195,8 @@ class Writer:
             conflicts.update(_change_cells(txn, batch))
 
         self._env.transact(change, size_bytes=sum(write.size_bytes for write in batch))
-        self._index.publish(first, grown)
+        if grown:
+            self._index.publish(first, grown)
         return conflicts
 
     def _full(self, reason: str, _: _Write) -> JournalFull:
@@ -206,7 +213,7 @@ class Writer:
             for write in failed:
                 if write.stream:
                     write.stream.assigned = write.stream.durable
-        resolve_all((write.commit, error(write)) for write in failed)
+        Commit.resolve_all((write.commit, error(write)) for write in failed)
 
 
 def _batches(waiting: Sequence[_Write]) -> Iterator[Sequence[_Write]]:

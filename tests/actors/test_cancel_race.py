@@ -7,40 +7,29 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from clew.actors import ActorSystem, RunEnded
-from clew.actors.thread import RunStatus
+from clew.actors import ActorRef, ActorSystem, RunEnded
+from clew.actors.thread import ThreadCommand, ThreadState
 from clew.journal import MemoryJournal
 from tests.actors.story import THREAD, cancel, complete, fail, finish, start
 from tests.actors.support import WAIT_S, events_of
 
 TERMINAL = {"finished", "failed", "cancelled"}
 
+Thread = ActorRef[ThreadCommand, ThreadState]
+
 
 @pytest.mark.scenario("CON-03")
 @pytest.mark.parametrize("end", [finish(), fail()])
-def test_of_a_cancel_and_an_end_that_race_one_wins_and_both_are_told(end: object) -> None:
-    journal, rounds = MemoryJournal(), 60
-    told: list[tuple[str, bool]] = []
+def test_of_a_cancel_and_an_end_that_race_one_wins_and_both_are_told(end: ThreadCommand) -> None:
+    journal, told = MemoryJournal(), list[tuple[str, bool]]()
     with ActorSystem(journal, actors=[THREAD], threads=2) as system, ThreadPoolExecutor(2) as pool:
-        for number in range(rounds):
-            ref = system.ref(THREAD, f"t{number}")
+        for number in range(60):
+            ref, together = system.ref(THREAD, f"t{number}"), threading.Barrier(2)
             ref.ask(start()).get(timeout=WAIT_S)
-            together = threading.Barrier(2)
 
-            def stop(ref=ref, together=together) -> RunStatus:
-                together.wait(WAIT_S)
-                return ref.ask(cancel()).get(timeout=WAIT_S).runs["r1"].status
+            stopping, ending = pool.submit(stop, ref, together), pool.submit(ends, ref, together, end)
 
-            def finish_it(ref=ref, together=together) -> bool:
-                together.wait(WAIT_S)
-                try:
-                    ref.ask(end).get(timeout=WAIT_S)
-                except RunEnded:
-                    return False
-                return True
-
-            stopping, ending = pool.submit(stop), pool.submit(finish_it)
-            told.append((stopping.result(WAIT_S).value, ending.result(WAIT_S)))
+            told.append((stopping.result(WAIT_S), ending.result(WAIT_S)))
             with pytest.raises(RunEnded):
                 ref.ask(complete()).get(timeout=WAIT_S)
 
@@ -49,3 +38,19 @@ def test_of_a_cancel_and_an_end_that_race_one_wins_and_both_are_told(end: object
         assert len(TERMINAL & set(events)) == 1
         assert (status == "cancelled") == ("cancelled" in events) == (not ended)
         assert events[2:] == [events[-1]]
+
+
+def stop(ref: Thread, together: threading.Barrier) -> str:
+    """Cancel the run, and return what its status is said to be."""
+    together.wait(WAIT_S)
+    return ref.ask(cancel()).get(timeout=WAIT_S).runs["r1"].status.value
+
+
+def ends(ref: Thread, together: threading.Barrier, end: ThreadCommand) -> bool:
+    """End the run, and return whether it took it."""
+    together.wait(WAIT_S)
+    try:
+        ref.ask(end).get(timeout=WAIT_S)
+    except RunEnded:
+        return False
+    return True

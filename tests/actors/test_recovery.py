@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from pydantic_ai import Agent, ModelResponse, TextPart
+from pydantic_ai import Agent, ModelResponse, TextPart, Tool
 from pydantic_ai.messages import ToolReturnPart
 
-from clew.actors import ActorSystem, RunCancelled, RunConflict, RunHalted
-from clew.actors.agent import AgentDefinition, replay
+from clew.actors import ActorSystem, RunCancelled, RunConflict, RunFailed, RunHalted
+from clew.actors.agent import AgentDefinition, replay, tool_options
 from clew.actors.testing import agent_harness, final_turn, invalid_for_provider, tool_call_turn, tool_calls_turn
 from clew.journal import RecordedEvent
 from clew.journal.facts import StepCompleted, StepFailed
@@ -189,8 +191,6 @@ def test_a_cancelled_run_leaves_a_conversation_a_provider_accepts() -> None:
 
     @agent.tool_plain
     async def wait_for_ever() -> str:
-        import asyncio
-
         entered.append("waiting")
         await asyncio.Event().wait()
         return "never"
@@ -346,3 +346,62 @@ def test_a_definition_may_be_replaced_between_runs() -> None:
 
     assert answer.output
     assert robot.calls == {}
+
+
+@pytest.mark.scenario("CON-06")
+@pytest.mark.parametrize("sequential", [True, False])
+def test_a_tool_that_swallows_its_cancellation_does_not_keep_the_run_alive(*, sequential: bool) -> None:
+    agent = Agent("test", name="stubborn")
+    entered, left = threading.Event(), threading.Event()
+
+    @agent.tool_plain(sequential=sequential)
+    async def stubborn() -> str:
+        entered.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            left.set()
+        return "swallowed"
+
+    with agent_harness(
+        agent, [tool_call_turn("c1", "stubborn", {}), final_turn("on"), final_turn("too far")]
+    ) as harness:
+        thread = harness.conversation()
+        run = thread.run("Go", run_id="r1")
+        entered.wait(10)
+        thread.cancel("r1").get(timeout=10)
+        with pytest.raises(RunCancelled):
+            run.result(timeout_s=10)
+        left.wait(10)
+        after = harness.run("Are you there?")
+
+    # Only the second run asked again: had the first one gone on, it would have taken the turn "on".
+    assert harness.script.calls == 2
+    assert after.output == "on"
+    assert invalid_for_provider(harness.script.requests[-1]) == []
+
+
+@pytest.mark.scenario("CON-04")
+@pytest.mark.parametrize("is_async", [True, False], ids=["async", "sync"])
+@pytest.mark.parametrize(
+    "error", [asyncio.CancelledError, TimeoutError, KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError]
+)
+def test_whatever_a_tool_raises_leaves_an_outcome_and_a_usable_thread(
+    error: type[BaseException], *, is_async: bool
+) -> None:
+    async def hostile_async() -> str:
+        raise error("as it likes")
+
+    def hostile_sync() -> str:
+        raise error("as it likes")
+
+    tool = hostile_async if is_async else hostile_sync
+    agent = Agent("test", name="hostile", tools=[Tool(tool, name="hostile", metadata=tool_options(attempts=1))])
+    with agent_harness(agent, [tool_call_turn("c1", "hostile", {}), final_turn("fine")]) as harness:
+        with pytest.raises(RunFailed, match=error.__name__):
+            harness.run("Go")
+        harness.restart()
+        after = harness.run("Are you there?")
+
+    assert after.output == "fine"
+    assert invalid_for_provider(harness.script.requests[-1]) == []

@@ -200,7 +200,7 @@ async def test_observers_see_each_message_as_it_becomes_durable_and_can_resume()
     assert rest == [6, 7, 8]
 
 
-@pytest.mark.requirement("L-DEF-11")
+@pytest.mark.requirement("L-DEF-11", "L-DEF-13")
 def test_threads_and_actors_of_any_other_kind_cannot_collide(tmp_path: Path) -> None:
     agent = echo()
     with ActorSystem(tmp_path / "data", agents=[agent]) as system:

@@ -112,7 +112,7 @@ def test_a_step_and_the_state_it_set_are_one_append() -> None:
     assert evolved(thread, events).state == raw({"n": 1})
 
 
-@pytest.mark.requirement("L-STATE-6")
+@pytest.mark.requirement("L-STATE-6", "L-REPLAY-4")
 def test_a_completed_step_counts_once_whatever_comes_after_it() -> None:
     thread = given(start(), complete("tool:add:c1", state={"n": 1}))
 

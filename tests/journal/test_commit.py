@@ -9,7 +9,6 @@ import threading
 import pytest
 
 from clew.journal import Commit, JournalFull
-from clew.journal.commit import resolve_all
 
 FULL = JournalFull(path="x", reason="x")
 
@@ -36,7 +35,7 @@ def test_a_callback_that_raises_is_logged_and_harms_no_other(caplog: pytest.LogC
     other.add_done_callback(told.append)
 
     with caplog.at_level(logging.ERROR):
-        resolve_all([(one, None), (other, None)])
+        Commit.resolve_all([(one, None), (other, None)])
 
     assert told == [one, other]
     assert "a callback of a commit to order/1 failed" in caplog.text
@@ -52,7 +51,7 @@ def test_a_callback_that_raises_a_signal_is_heard_when_all_were_told() -> None:
     other.add_done_callback(told.append)
 
     with pytest.raises(KeyboardInterrupt):
-        resolve_all([(one, None), (other, FULL)])
+        Commit.resolve_all([(one, None), (other, FULL)])
 
     assert told == [other]
     assert (one.done, other.error) == (True, FULL)
@@ -98,7 +97,7 @@ async def test_tasks_of_one_loop_are_woken_together_from_another_thread() -> Non
     await asyncio.sleep(0)
 
     outcomes = [(commit, FULL if n == 7 else None) for n, commit in enumerate(commits)]
-    await asyncio.to_thread(resolve_all, outcomes)
+    await asyncio.to_thread(Commit.resolve_all, outcomes)
     ends = await asyncio.gather(*tasks, return_exceptions=True)
 
     assert ends == [FULL if n == 7 else None for n in range(100)]
@@ -122,7 +121,7 @@ async def test_a_task_that_was_cancelled_is_not_woken() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    resolve_all([(commit, None), (other, None)])
+    Commit.resolve_all([(commit, None), (other, None)])
 
     await goes_on
     assert commit.done

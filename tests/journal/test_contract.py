@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,14 @@ def test_the_lmdb_journal_keeps_the_contract(clause: Clause, tmp_path: Path) -> 
 @pytest.mark.parametrize("clause", CLAUSES + DURABLE_CLAUSES, ids=_name)
 def test_the_lmdb_journal_keeps_the_contract_in_a_map_that_must_grow(clause: Clause, tmp_path: Path) -> None:
     clause(partial(LmdbJournal, tmp_path / "journal", map_bytes=65536, durability="relaxed"))
+
+
+def test_the_contract_can_be_checked_in_one_call(tmp_path: Path) -> None:
+    numbers = count()
+
+    check(lambda: partial(LmdbJournal, tmp_path / str(next(numbers)), durability="relaxed"))
+
+    assert next(numbers) == len(CLAUSES + DURABLE_CLAUSES)
 
 
 def test_a_backend_that_breaks_the_contract_is_told_which_clause() -> None:

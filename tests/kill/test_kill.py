@@ -55,7 +55,6 @@ def killed_after(process: subprocess.Popen[str], seconds: float | None) -> list[
 
 @pytest.mark.crash
 @pytest.mark.timeout(240)
-@pytest.mark.requirement("L-RUN-6")
 def test_every_acknowledged_command_survives_a_kill_at_any_moment(tmp_path: Path) -> None:
     dice = random.Random(20261130)
     acknowledged: list[tuple[str, str]] = []
@@ -76,7 +75,7 @@ def test_every_acknowledged_command_survives_a_kill_at_any_moment(tmp_path: Path
 
 @pytest.mark.crash
 @pytest.mark.timeout(240)
-@pytest.mark.requirement("L-REPLAY-2", "L-HITL-8")
+@pytest.mark.requirement("L-REPLAY-2")
 @pytest.mark.scenario("CON-09")
 def test_runs_killed_at_random_moments_finish_without_repeating_a_recorded_step(tmp_path: Path) -> None:
     dice = random.Random(7)
