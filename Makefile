@@ -31,8 +31,8 @@ check: $(VENV)/.tools ## formatting, lint, types, import rules
 	$(BIN)/lint-imports --no-logo
 
 bench: $(VENV)/.tools ## the quick benchmarks; benchmarks/README.md has the full ones
-	$(BIN)/python -m benchmarks.append
-	$(BIN)/python -m benchmarks.actors
+	$(BIN)/python -m benchmarks.append --quick
+	$(BIN)/python -m benchmarks.actors --quick
 
 coverage-map: $(VENV)/.tools ## which requirements and scenarios the passing tests claim
 	@$(BIN)/python -m scripts.coverage_map

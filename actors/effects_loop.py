@@ -7,8 +7,10 @@ import logging
 import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from itertools import count
 from typing import Any
 
+from ..journal import JournalFull
 from .clock import new_id
 from .decider import EventSourcedActor
 from .effect import Effect
@@ -19,6 +21,10 @@ from .reply import forbid_blocking
 __all__ = ["EffectsLoop", "perform"]
 
 log = logging.getLogger("clew")
+
+ROOM_WAIT_S = 0.05
+ROOM_WAIT_S_MAX = 30.0
+"""How long work waits before it is done again because the disk was full: at first, and at the most."""
 
 GRACE_S = 0.1
 """How much longer the loop itself may take than what runs on it."""
@@ -133,14 +139,28 @@ async def perform(
     actor: ActorRef[Any, Any],
     report: Callable[[str, str, BaseException], None],
 ) -> None:
-    """Do the work of an effect, and tell the actor the command that comes of it."""
-    try:
-        if kind.perform is None:
-            raise UnknownKind(name=f"perform for {kind.category}", known=())
-        command = await kind.perform(effect, actor)
-        if command is not None:
-            await actor.ask(command, command_id=f"effect:{effect.key}:{new_id()}")
-    except asyncio.CancelledError:
-        raise
-    except BaseException as error:  # noqa: BLE001  (contained: reported, and tried again on the next activation)
-        report(actor.stream, f"effect {effect.key} failed", error)
+    """Do the work of an effect, and tell the actor the command that comes of it.
+
+    While there is no room on the disk it is done again and again, later each time; any other failure is reported, and
+    the work is done again on the next activation.
+    """
+    for attempt in count():
+        try:
+            await _perform_once(kind, effect, actor)
+        except asyncio.CancelledError:
+            raise
+        except JournalFull as error:
+            report(actor.stream, f"effect {effect.key} waits for room", error)
+            await asyncio.sleep(min(ROOM_WAIT_S_MAX, ROOM_WAIT_S * 2**attempt))
+            continue
+        except BaseException as error:  # noqa: BLE001  (contained, whatever it is)
+            report(actor.stream, f"effect {effect.key} failed", error)
+        return
+
+
+async def _perform_once(kind: EventSourcedActor[Any, Any, Any, Any], effect: Effect, actor: ActorRef[Any, Any]) -> None:
+    if kind.perform is None:
+        raise UnknownKind(name=f"perform for {kind.category}", known=())
+    command = await kind.perform(effect, actor)
+    if command is not None:
+        await actor.ask(command, command_id=f"effect:{effect.key}:{new_id()}")

@@ -16,8 +16,9 @@ from pydantic_ai.exceptions import UserError
 from pydantic_ai.models import Model
 from pydantic_ai.output import OutputSpec
 from pydantic_ai.settings import ModelSettings
+from pydantic_ai.toolsets import AbstractToolset, FunctionToolset
 
-from .durability import DurableSteps
+from .durability import DurableSteps, check_tool_name
 from .scope import current_drive
 from .tool_step import RunNow
 
@@ -105,6 +106,8 @@ class AgentDefinition(Generic[D, Out]):
         try:
             for capability in self.capabilities:
                 capability.for_agent(self.agent)
+            for toolset in self.agent.toolsets:
+                toolset.apply(_check_names)
         except UserError as error:
             raise ValueError(f"agent {name!r} cannot be driven by a thread: {error}") from error
 
@@ -185,6 +188,12 @@ async def resolve(thunk: InstructionsFunction, run: RunNow) -> str:
     """Call an instructions function, awaiting it where needed."""
     text = thunk(run)
     return await text if inspect.isawaitable(text) else text
+
+
+def _check_names(toolset: AbstractToolset[Any]) -> None:
+    if isinstance(toolset, FunctionToolset):
+        for tool in toolset.tools:
+            check_tool_name(tool)
 
 
 def _recorded_instructions() -> str | None:

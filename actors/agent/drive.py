@@ -34,7 +34,7 @@ from ...projections import Conversation, conversation, project
 from ..clock import Clock
 from ..decider import EventSourcedActor
 from ..effect import Effect
-from ..errors import ReplayDivergence, RunEnded, StepFailed, SystemClosed, UnknownKind
+from ..errors import ActivationFailed, ReplayDivergence, RunEnded, StepFailed, SystemClosed, UnknownKind
 from ..ref import ActorRef
 from ..thread import DriveRun, FailRun, FinishRun, HaltRun, ThreadCommand, ThreadState, thread_decider
 from .definition import MODEL_ID, AgentDefinition, InstructionsFunction, StepFinished, notify, resolve
@@ -52,7 +52,16 @@ if TYPE_CHECKING:
 __all__ = ["RecordedRun", "agent_kind", "drive_agent", "recorded_run"]
 
 # Nothing more can be recorded of the run here and now, so it does not end: it is halted, over, or goes on later.
-_STOPS = (ReplayDivergence, RunEnded, SystemClosed, AppendUnknown, JournalClosed, JournalForked, JournalFull)
+_STOPS = (
+    ActivationFailed,
+    ReplayDivergence,
+    RunEnded,
+    SystemClosed,
+    AppendUnknown,
+    JournalClosed,
+    JournalForked,
+    JournalFull,
+)
 
 ThreadKind = EventSourcedActor[ThreadState, ThreadCommand, ThreadEvent, ThreadState]
 

@@ -33,6 +33,7 @@ from pydantic_ai.durable_exec import (
     record_durable_unit,
     replay_scope,
 )
+from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.run import AgentRunResult
@@ -51,7 +52,7 @@ from .steps import current_steps
 from .tool_step import ToolStep, enter
 from .wire import small, unique_call_ids, valid_for_provider
 
-__all__ = ["DurableSteps"]
+__all__ = ["DurableSteps", "check_tool_name"]
 
 
 class DurableSteps(BaseDurabilityCapability[Any]):
@@ -188,6 +189,7 @@ class _Bound:
         return response
 
     async def _tool(self, drive: Drive, params: Any, options: Mapping[str, Any]) -> Any:
+        check_tool_name(params.name)
         context: RunContext[Any] = params.ctx
         name = drive.steps.name(context.run_id, f"tool:{params.name}:{context.tool_call_id}")
         before = copy.copy(context.usage)
@@ -237,6 +239,16 @@ class _Bound:
         if outcome.error is not None:
             raise_again(name, outcome.error)
         return self._operation.result_codec.load(msgspec.json.decode(outcome.result))
+
+
+def check_tool_name(name: str) -> None:
+    """Refuse a tool whose name would make its step's name ambiguous.
+
+    Raises:
+        UserError: the name holds a slash, a colon or a hash sign.
+    """
+    if set(name) & set("/:#"):
+        raise UserError(f"tool {name!r}: its name is part of stored step names and may not hold '/', ':' or '#'")
 
 
 def _arguments(params: Any) -> object:

@@ -94,7 +94,8 @@ class Thread(Generic[Out]):
         command = StartRun(
             run, self._definition.name, _encode_prompt(prompt), self._owner, self._title, self._system.clock()
         )
-        return Run(self, run, self._ref.ask(command, command_id=f"start:{run}"))
+        # Without a command id of its own: the run id makes asking twice safe, and the owner is looked at each time.
+        return Run(self, run, self._ref.ask(command))
 
     def attach(self, run_id: str) -> Run[Out]:
         """Return a run that was started before, to wait for it."""

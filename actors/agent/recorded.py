@@ -77,5 +77,5 @@ def settled_steps(
         steps[event.step] = StepEvents(event if final else None, recorded.sequence, attempts)
         last = event.step
     if resume and last is not None and isinstance(steps[last].settled, StepFailed):
-        steps[last] = NOT_RECORDED
+        steps[last] = StepEvents(None, 0, steps[last].attempts)
     return steps

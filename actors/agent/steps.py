@@ -183,7 +183,7 @@ class RunSteps:
                 if self._is_signal(error):
                     raise
                 # What a tool returned will not become JSON by calling it again.
-                final = attempt >= attempts or isinstance(error, NotRepresentable)
+                final = attempt >= max(attempts, before + 1) or isinstance(error, NotRepresentable)
                 fact = asked.describe(error)
                 self._failed(asked, fact, attempt, final=final)
                 if final:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 from collections import Counter
+from contextlib import suppress
 
 from pydantic_ai import Agent, ModelResponse
 from pydantic_ai.messages import ModelMessage, ModelRequest, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from clew.actors import ActorSystem
+from clew.actors import ActorSystem, RunFailed
 from clew.actors.agent import tool_options
 from clew.actors.testing import VirtualClock, final_turn, invalid_for_provider, tool_call_turn, tool_calls_turn
 from clew.journal import MemoryJournal, RecordedEvent, import_history, write_history
@@ -22,6 +23,7 @@ class Robot:
         self.calls: Counter[str] = Counter()
         self.requests: list[list[ModelMessage]] = []
         self.failing: set[str] = set()
+        self.broken: set[str] = set()
         self.agent = Agent(FunctionModel(self.respond, model_name="robot"), name="robot", instructions="Add up.")
 
         @self.agent.tool_plain(metadata=tool_options(attempts=2))
@@ -30,6 +32,8 @@ class Robot:
             if f"add {a}" in self.failing:
                 self.failing.discard(f"add {a}")
                 raise OSError("not now")
+            if f"add {a}" in self.broken:
+                raise OSError("never")
             return a + b
 
     def respond(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
@@ -55,7 +59,8 @@ def history_of(robot: Robot, *prompts: str) -> list[RecordedEvent]:
     journal = MemoryJournal(clock=clock)
     with ActorSystem(journal, agents=[robot.agent], clock=clock) as system:
         for prompt in prompts:
-            system.thread(robot.agent, "t", owner="ann").run(prompt, run_id=prompt).result(timeout_s=10)
+            with suppress(RunFailed):
+                system.thread(robot.agent, "t", owner="ann").run(prompt, run_id=prompt).result(timeout_s=10)
     return list(journal.read_all())
 
 

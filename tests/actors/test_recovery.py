@@ -13,13 +13,14 @@ import pytest
 from pydantic_ai import Agent, ModelResponse, TextPart, Tool
 from pydantic_ai.messages import ToolReturnPart
 
-from clew.actors import ActorSystem, RunCancelled, RunConflict, RunFailed, RunHalted
+from clew.actors import ActorSystem, Failure, RunCancelled, RunConflict, RunFailed, RunHalted
 from clew.actors.agent import AgentDefinition, replay, tool_options
 from clew.actors.testing import agent_harness, final_turn, invalid_for_provider, tool_call_turn, tool_calls_turn
-from clew.journal import RecordedEvent
+from clew.journal import JournalFull, MemoryJournal, RecordedEvent
 from clew.journal.facts import StepCompleted, StepFailed
 from clew.projections import Follow, conversation
 from tests.actors.robot import Robot, history_of, journal_with
+from tests.actors.support import until
 
 
 def steps_in(events: list[RecordedEvent]) -> Counter[str]:
@@ -113,6 +114,27 @@ def test_a_failure_that_was_recorded_last_is_tried_again() -> None:
         answer = system.thread(fine.agent, "t", owner="ann").attach("one").result(timeout_s=10)
 
     assert answer.output == "the sums are [2, 4, 6]"
+
+
+@pytest.mark.crash
+def test_a_failure_recorded_last_that_repeats_itself_is_recorded_again() -> None:
+    robot = Robot()
+    robot.broken = {"add 1"}
+    events = history_of(robot, "one")
+    final = max(i for i, e in enumerate(events) if isinstance(conversation.catalog.decode(e), StepFailed))
+
+    again = Robot()
+    again.broken = {"add 1"}
+    with ActorSystem(journal_with(events[: final + 1]), agents=[again.agent]) as system:
+        thread = system.thread(again.agent, "t", owner="ann")
+        with pytest.raises(RunFailed, match="OSError"):
+            thread.attach("one").result(timeout_s=10)
+        facts = [conversation.catalog.decode(event) for event in thread.events()]
+        replayed = replay(thread, again.agent)
+
+    assert again.calls["add 1"] == 1
+    assert [fact.attempt for fact in facts if isinstance(fact, StepFailed)] == [1, 2, 3]
+    assert replayed.digests_equal
 
 
 class Changed(Robot):
@@ -228,6 +250,35 @@ def _until_step(journal: Any, step: str) -> None:
             fact = conversation.catalog.decode(event)
             if isinstance(fact, StepCompleted) and fact.step == step:
                 return
+
+
+def test_a_run_goes_on_by_itself_when_there_is_room_again() -> None:
+    robot, journal = Robot(), MemoryJournal(hold=True)
+    with ActorSystem(journal, agents=[robot.agent]) as system:
+        run = system.thread(robot.agent, "t", owner="ann").run("one")
+        disk = threading.Thread(target=_a_disk_that_is_full_twice, args=(journal, system))
+        disk.start()
+        answer = run.result(timeout_s=20)
+        events = list(journal.read("thread/t"))
+        replayed = replay(events, robot.agent)
+        system.failures.append(DONE)
+        disk.join()
+
+    assert answer.output == "the sums are [2, 4, 6]"
+    assert max(steps_in(events).values()) == 1
+    assert replayed.digests_equal
+
+
+DONE = Failure("", "done", RuntimeError())
+
+
+def _a_disk_that_is_full_twice(journal: MemoryJournal, system: ActorSystem) -> None:
+    full = JournalFull(path="memory", reason="no space left on device")
+    until(lambda: (journal.flush(), journal.head("thread/t").sequence)[1])
+    for times in (1, 2):
+        until(lambda times=times: (journal.fail(full), len(system.failures) >= times)[1])
+        journal.flush()
+    until(lambda: (journal.flush(), DONE in system.failures)[1])
 
 
 @pytest.mark.scenario("CON-13")

@@ -12,7 +12,7 @@ from typing import Any, assert_type
 import pykka
 import pytest
 from pydantic import BaseModel
-from pydantic_ai import Agent, BinaryContent, FunctionToolset, ModelResponse, RunContext
+from pydantic_ai import Agent, BinaryContent, FunctionToolset, ModelResponse, RunContext, Tool
 from pydantic_ai.capabilities import Hooks
 from pydantic_ai.messages import ModelMessage, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
@@ -124,7 +124,7 @@ def test_to_anyone_but_its_owner_a_thread_does_not_exist(stranger: str | None) -
 
         assert refusals("mine") == refusals("none")
         intruder = system.thread(agent, "mine", owner=stranger)
-        for write in (intruder.run("hi"), intruder.cancel("r"), intruder.resume("r")):
+        for write in (intruder.run("hi"), intruder.run("hi", run_id="r"), intruder.cancel("r"), intruder.resume("r")):
             with pytest.raises(UnknownThread):
                 write.started(timeout_s=5) if not isinstance(write, pykka.Future) else write.get(timeout=5)
         assert list(system.journal.read_all()) == before
@@ -341,6 +341,10 @@ class BadAgents:
         return Agent("test", name="a:b")
 
     @staticmethod
+    def ambiguous_tool() -> Agent[None, str]:
+        return Agent("test", name="x", tools=[Tool(len, name="a/b")])
+
+    @staticmethod
     def toolset_without_id() -> Agent[None, str]:
         return Agent("test", name="x", toolsets=[FunctionToolset([len])])
 
@@ -348,8 +352,13 @@ class BadAgents:
 @pytest.mark.requirement("G-REG-3")
 @pytest.mark.parametrize(
     ("make", "names"),
-    [(BadAgents.nameless, "name"), (BadAgents.odd_name, "a:b"), (BadAgents.toolset_without_id, "id")],
-    ids=["nameless", "odd name", "toolset without id"],
+    [
+        (BadAgents.nameless, "name"),
+        (BadAgents.odd_name, "a:b"),
+        (BadAgents.toolset_without_id, "id"),
+        (BadAgents.ambiguous_tool, "a/b"),
+    ],
+    ids=["nameless", "odd name", "toolset without id", "ambiguous tool"],
 )
 def test_an_agent_that_cannot_be_driven_is_refused_when_the_system_opens(make: Any, names: str) -> None:
     with pytest.raises(ValueError, match=names):
