@@ -34,16 +34,25 @@ class Usage(msgspec.Struct):
     input_tokens: int = 0
     output_tokens: int = 0
 
-    def add(self, other: Usage) -> None:
-        """Add what another one used."""
-        self.requests += other.requests
-        self.tool_calls += other.tool_calls
-        self.input_tokens += other.input_tokens
-        self.output_tokens += other.output_tokens
+    def add(self, other: Usage, *, times: int = 1) -> None:
+        """Add what another one used, or take it off again with `times=-1`."""
+        self.requests += times * other.requests
+        self.tool_calls += times * other.tool_calls
+        self.input_tokens += times * other.input_tokens
+        self.output_tokens += times * other.output_tokens
+
+
+class _Response(msgspec.Struct):
+    """What counts of a model's response."""
+
+    usage: Usage | None = None
 
 
 class RunView(msgspec.Struct):
-    """One run: `status` is running, done, failed, cancelled or halted; `stopped` says why a done one ended."""
+    """One run: `status` is running, done, failed, cancelled or halted; `stopped` says why a done one ended.
+
+    `usage` counts what is recorded, so also that of a run which goes on, failed or was cancelled.
+    """
 
     run: str
     agent: str
@@ -76,6 +85,7 @@ class ThreadView(msgspec.Struct):
 
 
 _USAGE = msgspec.json.Decoder(Usage | None)
+_RESPONSE = msgspec.json.Decoder(_Response)
 
 
 def _apply(view: ThreadView, event: ThreadEvent, recorded: RecordedEvent) -> ThreadView:
@@ -101,8 +111,11 @@ def _apply_to_run(view: ThreadView, run: RunView, event: ThreadEvent) -> None:
     match event:
         case StepCompleted() if "/" not in event.step:
             run.steps += 1
+            _count(view, run, event)
         case RunFinished():
             run.status, run.stopped, run.ended_at = "done", event.stopped, event.at
+            # The loop's own count is the last word: it knows of requests that were counted and not recorded.
+            view.usage.add(run.usage, times=-1)
             run.usage = _USAGE.decode(event.usage) or Usage()
             view.usage.add(run.usage)
         case RunFailed():
@@ -117,6 +130,28 @@ def _apply_to_run(view: ThreadView, run: RunView, event: ThreadEvent) -> None:
             run.status, run.error = "running", None
         case _:
             pass
+
+
+def _count(view: ThreadView, run: RunView, event: StepCompleted) -> None:
+    """Count what a step used: a turn of the model, or a tool with the sub-agents in it."""
+    if event.step.startswith("llm:"):
+        used = _used_by_response(event.result)
+        used.requests += 1
+    elif event.step.startswith("tool:"):
+        used = _USAGE.decode(event.usage) or Usage()
+        used.tool_calls += 1
+    else:
+        return
+    run.usage.add(used)
+    view.usage.add(used)
+
+
+def _used_by_response(result: msgspec.Raw) -> Usage:
+    try:
+        return _RESPONSE.decode(result).usage or Usage()
+    except msgspec.ValidationError:
+        # Not every answer of a model is a response with a usage; then the tokens are not known.
+        return Usage()
 
 
 thread_view: Projection[ThreadView, ThreadEvent] = Projection(

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 from pydantic_ai import Agent, ModelResponse, RunContext, TextPart, ToolCallPart
+from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import ModelMessage
 from pydantic_ai.usage import RunUsage
 
+from clew.actors import RunFailed
 from clew.actors.agent import AgentDefinition, define_agent, replay
 from clew.actors.testing import (
     agent_harness,
@@ -17,6 +19,7 @@ from clew.actors.testing import (
     tool_call_turn,
     tool_calls_turn,
 )
+from clew.projections import view_of
 from tests.actors.harnesses import City, calculator, steps_of
 
 
@@ -168,3 +171,26 @@ def test_a_text_and_a_call_in_one_turn_keep_their_order() -> None:
 
     assert kinds == ["text", "tool-call", "text"]
     assert RunUsage() == RunUsage()
+
+
+@pytest.mark.requirement("L-LOOP-15")
+def test_usage_counts_also_when_a_run_fails_and_agrees_with_the_loop_when_it_does_not() -> None:
+    agent, _ = calculator()
+    script = [
+        tool_call_turn("c1", "add", {"a": 1, "b": 2}),
+        ModelHTTPError(500, "script"),
+        tool_call_turn("c2", "add", {"a": 1, "b": 2}),
+        final_turn("3"),
+    ]
+
+    with agent_harness(agent, script) as harness:
+        with pytest.raises(RunFailed):
+            harness.run("What is 1 + 2?")
+        failed = harness.thread().runs[0].usage
+        answer = harness.run("And now?")
+        events = list(harness.journal.read("thread/test"))
+        before_the_end, at_the_end = view_of(events[:-1]), view_of(events)
+
+    assert (failed.requests, failed.tool_calls, failed.input_tokens > 0) == (1, 1, True)
+    assert before_the_end.runs[1].usage == at_the_end.runs[1].usage == answer.usage
+    assert at_the_end.usage.requests == 3
