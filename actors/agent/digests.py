@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 
 import msgspec
-from pydantic_ai.messages import ModelMessage
+from pydantic_ai.messages import ModelMessage, ModelRequest
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 from pydantic_core import to_jsonable_python
@@ -44,7 +44,9 @@ class RequestDigests:
             for tool in (*parameters.function_tools, *parameters.output_tools)
         ]
         output = (parameters.output_mode, parameters.allow_text_output)
+        asked = next((message for message in reversed(messages) if isinstance(message, ModelRequest)), None)
         return {
+            "instructions": digest_of(asked.instructions if asked else None),
             "messages": self._messages(messages),
             "model": model,
             "output": digest_of(output),
@@ -57,7 +59,10 @@ class RequestDigests:
         for message in messages:
             known = self._known.get(id(message))
             if known is None:
-                data = sha256(_ENCODER.encode(meaning_of(dump_message(message)))).digest()
+                meaning = meaning_of(dump_message(message))
+                # They have a digest of their own, and only those of the last request are sent.
+                meaning.pop("instructions", None)
+                data = sha256(_ENCODER.encode(meaning)).digest()
                 known = self._known[id(message)] = (message, data)
             chained.update(known[1])
         return chained.hexdigest()[:16]

@@ -27,7 +27,8 @@ _COLUMNS: Final = (
     Column("OUTPUT", cut=1),
 )
 _ASKED: Final = {
-    "request.messages": "what the model was sent: instructions, prompt, results",
+    "request.instructions": "the instructions that the model was given",
+    "request.messages": "what the model was sent: prompts, responses, results",
     "request.tools": "the tools that the model was offered",
     "request.output": "the kinds of output that the model was offered",
     "request.settings": "the settings of the model",

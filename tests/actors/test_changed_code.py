@@ -33,7 +33,7 @@ def _another_tool(agent: Agent[None, str]) -> None:
 @pytest.mark.crash
 @pytest.mark.scenario("RPL-04", "RPL-06")
 @pytest.mark.parametrize(
-    ("change", "field"), [(_other_instructions, "request.messages"), (_another_tool, "request.tools")]
+    ("change", "field"), [(_other_instructions, "request.instructions"), (_another_tool, "request.tools")]
 )
 def test_a_run_whose_code_changed_is_halted_once_and_nothing_is_lost(
     change: Callable[[Agent[None, str]], None], field: str

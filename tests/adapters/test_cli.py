@@ -292,9 +292,9 @@ def test_a_divergence_shows_what_differs_and_exits_with_3(recorded: Clew, clew: 
     # What a tool or a model would say now is not asked for.
     assert same.code == 0, same
     assert other.code == as_json.code == 3
-    assert "step llm:turn:1, request.messages" in other.out
+    assert "step llm:turn:1, request.instructions" in other.out
     assert [line[:10] for line in other.out.splitlines()[-2:]] == ["- recorded", "+ replayed"]
-    assert "step llm:turn:1: request.messages differs" in other.error
+    assert "step llm:turn:1: request.instructions differs" in other.error
     assert as_json.json["diverged"]["expected"] != as_json.json["diverged"]["actual"]
 
 

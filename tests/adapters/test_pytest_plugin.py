@@ -64,7 +64,7 @@ def test_a_changed_agent_fails_the_test_and_says_where(project: pytest.Pytester)
 
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["*ReplayDivergence: thread/ana, sequence 3, * step llm:turn:1: request.messages differs*"]
+        ["*ReplayDivergence: thread/ana, sequence 3, * step llm:turn:1: request.instructions differs*"]
     )
 
 
