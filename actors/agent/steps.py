@@ -66,7 +66,6 @@ class RunSteps:
         self.clock = started_at
         self.turn_at = started_at
         self.state = state
-        self.executed: list[str] = []
         self.replayed: list[str] = []
         self.on_recorded: Callable[[str], None] | None = None
         self.rebuilt: dict[int, ThreadEvent] = {}
@@ -165,7 +164,6 @@ class RunSteps:
         if self._sink is None:
             raise HistoryEnds(asked.name)
         outcome = await self._attempt(asked, attempts=attempts, before=found.attempts)
-        self.executed.append(asked.name)
         if self.on_recorded is not None and "/" not in asked.name:
             self.on_recorded(asked.name)
         return outcome

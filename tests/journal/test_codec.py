@@ -6,7 +6,6 @@ import enum
 import math
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
-from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -21,19 +20,12 @@ from clew.journal import (
     chain,
     event,
 )
+from tests.journal.shapes import Noted, Point, Retry, Typed, Zoned
 
 
 class Phase(enum.Enum):
     QUERY = "query"
     ANSWER = "answer"
-
-
-class Point(NamedTuple):
-    x: int
-
-
-class Retry(msgspec.Struct, frozen=True, tag="retry"):
-    reason: str
 
 
 class Denied(msgspec.Struct, frozen=True, tag="denied"):
@@ -63,27 +55,6 @@ class Painted(msgspec.Struct, frozen=True):
     id: UUID
     lasted: timedelta
     point: Point
-
-
-@event("order.noted", version=1)
-class Noted(msgspec.Struct, frozen=True):
-    v: Any
-
-
-@event("order.zoned", version=1)
-class Zoned(msgspec.Struct, frozen=True):
-    at: datetime | None = None
-    clock: time | None = None
-    many: tuple[datetime, ...] = ()
-
-
-@event("order.typed", version=1)
-class Typed(msgspec.Struct, frozen=True):
-    number: int = 0
-    part: float = 0.0
-    text: str = ""
-    names: tuple[str, ...] = ()
-    inner: dict[str, list[Any]] = {}
 
 
 CATALOG = Catalog(Painted, Noted, Zoned, Typed)

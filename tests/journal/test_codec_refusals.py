@@ -9,13 +9,14 @@ from datetime import UTC, datetime, time
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
 
 from clew.journal import EVENT_BYTES_MAX, Catalog, NotRepresentable, PayloadTooLarge, event
+from tests.journal.shapes import Noted, Point, Retry, Typed, Zoned
 
 
 class Phase(enum.Enum):
@@ -24,35 +25,6 @@ class Phase(enum.Enum):
 
 class Level(enum.IntEnum):
     LOW = 1
-
-
-class Point(NamedTuple):
-    x: int
-
-
-class Retry(msgspec.Struct, frozen=True, tag="retry"):
-    reason: str
-
-
-@event("order.noted", version=1)
-class Noted(msgspec.Struct, frozen=True):
-    v: Any
-
-
-@event("order.zoned", version=1)
-class Zoned(msgspec.Struct, frozen=True):
-    at: datetime | None = None
-    clock: time | None = None
-    many: tuple[datetime, ...] = ()
-
-
-@event("order.typed", version=1)
-class Typed(msgspec.Struct, frozen=True):
-    number: int = 0
-    part: float = 0.0
-    text: str = ""
-    names: tuple[str, ...] = ()
-    inner: dict[str, list[Any]] = {}
 
 
 CATALOG = Catalog(Noted, Zoned, Typed)
