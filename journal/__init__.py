@@ -1,5 +1,6 @@
 """What happened, and where it is kept: events, the hash chain, and the backends that store them."""
 
+from .body import CHUNK_BYTES_MAX, INLINE_BYTES_MAX
 from .codec import Catalog, chain, encode_exact
 from .commit import Commit
 from .errors import (
@@ -18,6 +19,7 @@ from .errors import (
     NotRepresentable,
     PayloadTooLarge,
     ReadOnlyJournal,
+    StreamDeleted,
     UnknownEvent,
     WrongExpectedSequence,
 )
@@ -36,15 +38,17 @@ from .event import (
     stream_name,
 )
 from .history import import_history, open_mark, read_history, write_history
-from .journal import ANYTHING, CELL_KEY_BYTES_MAX, Cells, CellWrite, Journal
+from .journal import ANYTHING, CELL_KEY_BYTES_MAX, Cells, CellWrite, Journal, Page
 from .memory import MemoryJournal
 from .upcast import Upcaster
 
 __all__ = [
     "ANYTHING",
     "CELL_KEY_BYTES_MAX",
+    "CHUNK_BYTES_MAX",
     "EVENT_BYTES_MAX",
     "GENESIS",
+    "INLINE_BYTES_MAX",
     "STREAM_BYTES_MAX",
     "AppendUnknown",
     "Catalog",
@@ -68,9 +72,11 @@ __all__ = [
     "MemoryJournal",
     "NewEvent",
     "NotRepresentable",
+    "Page",
     "PayloadTooLarge",
     "ReadOnlyJournal",
     "RecordedEvent",
+    "StreamDeleted",
     "UnknownEvent",
     "Upcaster",
     "WrongExpectedSequence",

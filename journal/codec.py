@@ -7,7 +7,7 @@ bytes on every host; the hash chain runs over it. What would not come back as it
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, time, timezone
 from hashlib import sha256
 from typing import Any, TypeVar, cast
@@ -60,6 +60,7 @@ class Catalog:
         self._by_class: dict[type, _Entry] = {}
         self._by_type: dict[EventType, _Entry] = {}
         self._by_prefix: dict[bytes, _Entry] = {}
+        self._decoders: dict[bytes, Callable[[bytes], msgspec.Struct]] = {}
         self._upcasters = Upcasters(upcasters)
         for cls in types:
             entry = _Entry(cls)
@@ -67,6 +68,12 @@ class Catalog:
             if known.cls is not cls:
                 raise TypeError(f"{cls.__name__} and {known.cls.__name__} share the stored name {entry.type}")
             self._by_class[cls] = self._by_prefix[entry.prefix] = known
+            self._decoders[entry.prefix] = known.decoder.decode
+
+    @property
+    def decoders(self) -> Mapping[bytes, Callable[[bytes], msgspec.Struct]]:
+        """What decodes the `data` of an event, by what stands in front of it: `{"event":NAME,"version":N`."""
+        return self._decoders
 
     @property
     def types(self) -> tuple[type[msgspec.Struct], ...]:

@@ -5,6 +5,7 @@ ClewError
 ├─ JournalError
 │  ├─ WrongExpectedSequence   another writer was first: read what you missed and decide again
 │  ├─ AppendUnknown           the write failed and may yet be there: stop, reopen, read
+│  ├─ StreamDeleted           its events were removed on purpose: import its archive to go on
 │  ├─ JournalFull             no room: nothing was written
 │  ├─ JournalClosed           it was closed, here or by a failed write
 │  ├─ JournalLocked           another process writes to it
@@ -43,6 +44,7 @@ __all__ = [
     "NotRepresentable",
     "PayloadTooLarge",
     "ReadOnlyJournal",
+    "StreamDeleted",
     "UnknownEvent",
     "WrongExpectedSequence",
 ]
@@ -77,6 +79,19 @@ class WrongExpectedSequence(JournalError):
         super().__init__(
             f"{stream}: expected sequence {expected}, found {actual}. Another writer was first; "
             f"read after {min(expected, actual)} and decide again."
+        )
+
+
+class StreamDeleted(JournalError):
+    """The stream's events were removed by `Journal.delete`; what is left is where it ended."""
+
+    def __init__(self, *, stream: str, sequence: int, digest: bytes) -> None:
+        self.stream = stream
+        self.sequence = sequence
+        self.digest = digest
+        super().__init__(
+            f"{stream}: its {sequence} events were deleted; it ended with digest {digest.hex()}. "
+            "Import its archive to go on with it, or choose another id."
         )
 
 

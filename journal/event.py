@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from .body import Body
 from .errors import CorruptRecord, InvalidName
 
 __all__ = [
@@ -109,6 +110,7 @@ class RecordedEvent(msgspec.Struct, frozen=True, gc=False):
 
     `recorded_at` is UTC in nanoseconds and never falls within a stream; `cause` is the id of the command that led
     to it; `digest` chains this event to all before it. The typed event is `catalog.decode(recorded)`.
+    A large event is read from the journal when `canonical` is first asked for, which then may raise what reading does.
     """
 
     stream: str
@@ -117,7 +119,13 @@ class RecordedEvent(msgspec.Struct, frozen=True, gc=False):
     recorded_at: int
     cause: str
     digest: bytes
-    canonical: bytes
+    body: bytes | Body
+
+    @property
+    def canonical(self) -> bytes:
+        """The event as one JSON object, the same bytes on every host."""
+        body = self.body
+        return body if isinstance(body, bytes) else body.load()
 
     @property
     def type(self) -> EventType:
@@ -127,7 +135,8 @@ class RecordedEvent(msgspec.Struct, frozen=True, gc=False):
     @property
     def data(self) -> msgspec.Raw:
         """The event's own fields as raw JSON."""
-        return msgspec.Raw(self.canonical[self.canonical.index(DATA_MARK) + len(DATA_MARK) : -1])
+        canonical = self.canonical
+        return msgspec.Raw(canonical[canonical.index(DATA_MARK) + len(DATA_MARK) : -1])
 
 
 DATA_MARK = b',"data":'
@@ -136,7 +145,8 @@ _HEADER = msgspec.json.Decoder(tuple[str, int])
 
 def type_of(recorded: RecordedEvent) -> EventType:
     """Read the name and version in front of the canonical form."""
-    canonical = recorded.canonical
+    body = recorded.body
+    canonical = body if isinstance(body, bytes) else body.head
     try:
         mark = canonical.index(DATA_MARK)
         name, version = _HEADER.decode(
@@ -149,11 +159,15 @@ def type_of(recorded: RecordedEvent) -> EventType:
 
 
 class Head(NamedTuple):
-    """The end of a stream: its last sequence (0 when there is none) and digest."""
+    """The end of a stream: its last sequence (0 when there is none) and digest.
+
+    A `deleted` stream has no events any more; this is where it ended.
+    """
 
     stream: str
     sequence: int
     digest: bytes
+    deleted: bool = False
 
 
 def stream_name(category: str, id: str) -> str:  # noqa: A002  (the field's word)

@@ -6,10 +6,11 @@ Their docstrings are the contract; `clew.journal.contract` is the same contract 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
+from .codec import Catalog
 from .commit import Commit
 from .errors import InvalidName, PayloadTooLarge
 from .event import EVENT_BYTES_MAX, Head, NewEvent, RecordedEvent
@@ -22,6 +23,7 @@ __all__ = [
     "CellWrite",
     "Cells",
     "Journal",
+    "Page",
     "check_after",
     "check_cells",
     "check_events",
@@ -58,6 +60,14 @@ class CellWrite(msgspec.Struct, frozen=True):
     key: bytes
     value: bytes | None
     expected: bytes | _Anything | None = ANYTHING
+
+
+class Page(NamedTuple):
+    """Some events of one stream, typed: the sequence of the first, and for each its cause and the event."""
+
+    first_sequence: int
+    causes: Sequence[str]
+    events: Sequence[msgspec.Struct]
 
 
 class Cells(Protocol):
@@ -103,7 +113,13 @@ class Journal(Protocol):
         ...
 
     def append(
-        self, stream: str, events: Sequence[NewEvent], *, expected: int, cells: Sequence[CellWrite] = ()
+        self,
+        stream: str,
+        events: Sequence[NewEvent],
+        *,
+        expected: int,
+        cells: Sequence[CellWrite] = (),
+        revive: bool = False,
     ) -> Commit:
         """Put `events` at the end of `stream`, all or none, if its last sequence is `expected`.
 
@@ -115,8 +131,11 @@ class Journal(Protocol):
         When a commit fails, every append behind it that was not yet durable fails too, and the stream ends where
         it was durable: read it again before deciding anything.
 
+        With `revive` and `expected=0` a deleted stream begins again; that is for an import of its archive.
+
         Raises:
             WrongExpectedSequence: another writer was first; nothing was written.
+            StreamDeleted: its events were deleted, and `revive` was not asked for.
             InvalidName: the stream's name is outside the grammar, or a cause is over `CAUSE_BYTES_MAX`.
             PayloadTooLarge: an event is over `EVENT_BYTES_MAX`, or all of them over `APPEND_BYTES_MAX`.
             ValueError: `events` is empty, or a cell has a condition.
@@ -130,20 +149,48 @@ class Journal(Protocol):
         An unknown stream has no events. The iterator holds no transaction between two events.
 
         Raises:
+            StreamDeleted: its events were deleted, before the call or while they were being read.
             CorruptRecord: an event does not match its checksum; those before it have been yielded.
         """
         ...
 
-    def read_all(self, *, after: int = 0) -> Iterator[RecordedEvent]:
-        """Yield the durable events of every stream with a position above `after`, in order, as of the call."""
+    def pages(self, stream: str, catalog: Catalog, *, after: int = 0) -> Iterator[Page]:
+        """Yield what `read` would, typed by `catalog` and in pages: the fast way to fold a stream.
+
+        Raises:
+            UnknownEvent: an event is not in the catalog; names its sequence. Those before it have been yielded.
+            StreamDeleted, CorruptRecord: as for `read`.
+        """
+        ...
+
+    def read_all(self, *, after: int = 0, category: str | None = None) -> Iterator[RecordedEvent]:
+        """Yield the durable events of every stream with a position above `after`, in order, as of the call.
+
+        With a category, of its streams only. The events of deleted streams are not there any more.
+        """
         ...
 
     def head(self, stream: str) -> Head:
-        """Return the durable end of `stream`; sequence 0 when there is none."""
+        """Return the durable end of `stream`; sequence 0 when there is none. For a deleted one, where it ended."""
         ...
 
     def streams(self, category: str | None = None) -> Iterator[Head]:
-        """Yield the durable end of every stream (of one category), ordered by name."""
+        """Yield the durable end of every stream (of one category) there is at the call, ordered by name.
+
+        Deleted streams are among them, and say so.
+        """
+        ...
+
+    def delete(self, stream: str, *, expected: int) -> Commit:
+        """Remove the events of `stream`, if its last sequence is `expected`; where it ended is kept for ever.
+
+        Done for retention, after the events were archived (`clew.journal.archive`). Nothing can be appended to the
+        stream afterwards, unless its archive is imported. Deleting a stream twice does nothing.
+
+        Raises:
+            WrongExpectedSequence: the stream ends elsewhere; nothing was deleted.
+            ReadOnlyJournal, JournalClosed, JournalForked: as for `append`.
+        """
         ...
 
     def watch(self, notify: Callable[[], None], *, stream: str | None = None) -> Callable[[], None]:

@@ -12,22 +12,24 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Self
 
-from .codec import chain
+from .codec import Catalog, chain
 from .commit import Commit
-from .errors import CellConflict, JournalClosed, WrongExpectedSequence
+from .errors import CellConflict, JournalClosed, StreamDeleted, WrongExpectedSequence
 from .event import GENESIS, Head, NewEvent, RecordedEvent, category_of, check_stream
-from .journal import CellWrite, check_after, check_cells, check_events, holds
+from .journal import CellWrite, Page, check_after, check_cells, check_events, holds
+from .paging import pages_of
 from .watch import Watchers
 
 __all__ = ["MemoryJournal"]
 
 
 class _Held(NamedTuple):
-    """A commit under way: what becomes visible when it is flushed."""
+    """A commit under way: what becomes visible when it is flushed; without events, perhaps a stream that ends."""
 
     commit: Commit
     events: list[RecordedEvent]
     cells: Sequence[CellWrite]
+    deleted: Head | None = None
 
 
 class MemoryJournal:
@@ -41,9 +43,11 @@ class MemoryJournal:
         self._hold = hold
         self._lock = threading.RLock()
         self._closed = False
+        self._position = 0
         self._all: list[RecordedEvent] = []
         self._streams: dict[str, list[RecordedEvent]] = {}
         self._assigned: dict[str, RecordedEvent] = {}
+        self._deleted: dict[str, Head] = {}
         self._held: list[_Held] = []
         self._watchers = Watchers()
         self._cells = MemoryCells(self)
@@ -67,7 +71,13 @@ class MemoryJournal:
         return self._closed
 
     def append(
-        self, stream: str, events: Sequence[NewEvent], *, expected: int, cells: Sequence[CellWrite] = ()
+        self,
+        stream: str,
+        events: Sequence[NewEvent],
+        *,
+        expected: int,
+        cells: Sequence[CellWrite] = (),
+        revive: bool = False,
     ) -> Commit:
         """See `Journal.append`."""
         self.check_open()
@@ -75,6 +85,9 @@ class MemoryJournal:
         check_cells(cells, conditions=False)
         with self._lock:
             self.check_open()
+            if revive and expected == 0:
+                self._deleted.pop(stream, None)
+            self._check_there(stream)
             recorded = self._assign(stream, events, expected)
             last = self._assigned[stream] = recorded[-1]
             commit = Commit(stream=stream, first_sequence=expected + 1, last_sequence=last.sequence, digest=last.digest)
@@ -90,14 +103,16 @@ class MemoryJournal:
             check_stream(stream)
         if sequence != expected:
             raise WrongExpectedSequence(stream=stream, expected=expected, actual=sequence)
-        position = len(self._all) + sum(len(held.events) for held in self._held)
         now = self._clock()
         recorded: list[RecordedEvent] = []
         for new in events:
-            sequence, position = sequence + 1, position + 1
+            sequence += 1
+            self._position += 1
             digest = chain(digest, new.canonical)
             recorded_at = max(recorded_at, new.recorded_at or now)
-            recorded.append(RecordedEvent(stream, sequence, position, recorded_at, new.cause, digest, new.canonical))
+            recorded.append(
+                RecordedEvent(stream, sequence, self._position, recorded_at, new.cause, digest, new.canonical)
+            )
         return recorded
 
     def flush(self) -> None:
@@ -111,6 +126,12 @@ class MemoryJournal:
     def _apply(self, one: _Held) -> CellConflict | None:
         if error := self._cells.conflict(one.cells):
             return error
+        if one.deleted is not None:
+            stream = one.deleted.stream
+            self._deleted[stream] = one.deleted
+            self._all = [event for event in self._all if event.stream != stream]
+            self._streams.pop(stream, None)
+            self._assigned.pop(stream, None)
         for recorded in one.events:
             self._all.append(recorded)
             self._streams.setdefault(recorded.stream, []).append(recorded)
@@ -121,6 +142,7 @@ class MemoryJournal:
         """Let everything under way fail with `error`, as a disk would."""
         with self._lock:
             held, self._held = self._held, []
+            self._position -= sum(len(one.events) for one in held)
             self._assigned = {stream: events[-1] for stream, events in self._streams.items()}
         Commit.resolve_all((one.commit, error) for one in held)
 
@@ -129,28 +151,55 @@ class MemoryJournal:
         check_after(after)
         with self._lock:
             self.check_open()
+            self._check_there(stream)
             return iter(self._streams.get(stream, [])[after:])
 
-    def read_all(self, *, after: int = 0) -> Iterator[RecordedEvent]:
+    def pages(self, stream: str, catalog: Catalog, *, after: int = 0) -> Iterator[Page]:
+        """See `Journal.pages`."""
+        return pages_of(self.read(stream, after=after), catalog)
+
+    def read_all(self, *, after: int = 0, category: str | None = None) -> Iterator[RecordedEvent]:
         """See `Journal.read_all`."""
         check_after(after)
         with self._lock:
             self.check_open()
-            return iter(self._all[after:])
+            found = self._all[bisect_right(self._all, after, key=lambda event: event.position) :]
+        return (event for event in found if category in (None, category_of(event.stream)))
 
     def head(self, stream: str) -> Head:
         """See `Journal.head`."""
         with self._lock:
             self.check_open()
             events = self._streams.get(stream)
-            return Head(stream, events[-1].sequence, events[-1].digest) if events else Head(stream, 0, GENESIS)
+            if events:
+                return Head(stream, events[-1].sequence, events[-1].digest)
+            return self._deleted.get(stream, Head(stream, 0, GENESIS))
 
     def streams(self, category: str | None = None) -> Iterator[Head]:
         """See `Journal.streams`."""
         with self._lock:
             self.check_open()
-            names = sorted(name for name in self._streams if category in (None, category_of(name)))
-            return iter([self.head(name) for name in names])
+            names = {*self._streams, *self._deleted}
+            return iter([self.head(name) for name in sorted(names) if category in (None, category_of(name))])
+
+    def delete(self, stream: str, *, expected: int) -> Commit:
+        """See `Journal.delete`."""
+        with self._lock:
+            self.check_open()
+            last = self._assigned.get(stream)
+            head = Head(stream, last.sequence, last.digest, deleted=True) if last else self.head(stream)
+            if head.sequence != expected:
+                raise WrongExpectedSequence(stream=stream, expected=expected, actual=head.sequence)
+            commit = Commit(stream=stream, first_sequence=1, last_sequence=head.sequence, digest=head.digest)
+            self._held.append(_Held(commit, [], (), head if last else None))
+        if not self._hold:
+            self.flush()
+        return commit
+
+    def _check_there(self, stream: str) -> None:
+        deleted = self._deleted.get(stream)
+        if deleted is not None:
+            raise StreamDeleted(stream=stream, sequence=deleted.sequence, digest=deleted.digest)
 
     def watch(self, notify: Callable[[], None], *, stream: str | None = None) -> Callable[[], None]:
         """See `Journal.watch`."""

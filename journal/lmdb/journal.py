@@ -13,10 +13,12 @@ from os import PathLike
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from ..codec import Catalog
 from ..commit import Commit
 from ..errors import CorruptRecord, ReadOnlyJournal, WrongExpectedSequence
-from ..event import GENESIS, Head, NewEvent, RecordedEvent, check_stream
-from ..journal import CellWrite, check_after, check_cells, check_events
+from ..event import GENESIS, Head, NewEvent, RecordedEvent, category_of, check_stream
+from ..journal import CellWrite, Page, check_after, check_cells, check_events
+from ..paging import pages_of
 from ..watch import Watchers
 from .cells import LmdbCells
 from .environment import Durability, Environment
@@ -113,7 +115,13 @@ class LmdbJournal:
         return bool(self._env.ended)
 
     def append(
-        self, stream: str, events: Sequence[NewEvent], *, expected: int, cells: Sequence[CellWrite] = ()
+        self,
+        stream: str,
+        events: Sequence[NewEvent],
+        *,
+        expected: int,
+        cells: Sequence[CellWrite] = (),
+        revive: bool = False,
     ) -> Commit:
         """See `Journal.append`."""
         # What cannot go wrong in most appends is looked at in few steps here, and in full where it seems to.
@@ -148,11 +156,20 @@ class LmdbJournal:
                 raise error
             after += len(events)
 
-    def read_all(self, *, after: int = 0) -> Iterator[RecordedEvent]:
+    def pages(self, stream: str, catalog: Catalog, *, after: int = 0) -> Iterator[Page]:
+        """See `Journal.pages`."""
+        return pages_of(self.read(stream, after=after), catalog)
+
+    def delete(self, stream: str, *, expected: int) -> Commit:
+        """See `Journal.delete`."""
+        raise NotImplementedError
+
+    def read_all(self, *, after: int = 0, category: str | None = None) -> Iterator[RecordedEvent]:
         """See `Journal.read_all`."""
         check_after(after)
         self._look()
-        return self._all_events((after + 1, 0), self._index.position)
+        events = self._all_events((after + 1, 0), self._index.position)
+        return (event for event in events if category in (None, category_of(event.stream)))
 
     def _all_events(self, place: Place, until: int) -> Iterator[RecordedEvent]:
         while place[0] <= until:

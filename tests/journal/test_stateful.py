@@ -19,6 +19,7 @@ from clew.journal import (
     CellConflict,
     CellWrite,
     Commit,
+    Head,
     Journal,
     JournalFull,
     MemoryJournal,
@@ -80,7 +81,7 @@ class Model:
         for name in names:
             wanted = self.found(name)
             assert [(e.stream, e.sequence, e.cause, e.digest) for e in journal.read(name)] == wanted
-            assert journal.head(name) == (name, len(wanted), wanted[-1][-1])
+            assert journal.head(name) == Head(name, len(wanted), wanted[-1][-1])
         assert [head.stream for head in journal.streams()] == names
         assert [(e.stream, e.canonical) for e in journal.read_all()] == [(n, e.canonical) for n, e in self.log]
         assert list(journal.cells.scan(b"")) == sorted(self.cells.items())
