@@ -16,8 +16,11 @@ from .errors import (
     JournalForked,
     JournalFull,
     JournalLocked,
+    NewerJournal,
     NotRepresentable,
+    OutdatedJournal,
     PayloadTooLarge,
+    ProjectionFailed,
     ReadOnlyJournal,
     StreamDeleted,
     UnknownEvent,
@@ -37,9 +40,10 @@ from .event import (
     event_type,
     stream_name,
 )
-from .history import import_history, open_mark, read_history, write_history
+from .history import import_history, iter_history, open_mark, read_history, write_history
 from .journal import ANYTHING, CELL_KEY_BYTES_MAX, Cells, CellWrite, Journal, Page
 from .memory import MemoryJournal
+from .saving import save_history
 from .upcast import Upcaster
 
 __all__ = [
@@ -71,9 +75,12 @@ __all__ = [
     "JournalLocked",
     "MemoryJournal",
     "NewEvent",
+    "NewerJournal",
     "NotRepresentable",
+    "OutdatedJournal",
     "Page",
     "PayloadTooLarge",
+    "ProjectionFailed",
     "ReadOnlyJournal",
     "RecordedEvent",
     "StreamDeleted",
@@ -87,8 +94,10 @@ __all__ = [
     "event",
     "event_type",
     "import_history",
+    "iter_history",
     "open_mark",
     "read_history",
+    "save_history",
     "stream_name",
     "write_history",
 ]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 __all__ = ["Commit"]
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -32,7 +34,8 @@ class Commit:
         self.digest = digest
         self._done = False
         self._error: Exception | None = None
-        self._waiters: list[_Waiter] | None = None
+        # Most commits have one waiter, and need no list for it.
+        self._waiters: _Waiter | list[_Waiter] | None = None
         self._lock = threading.Lock()
 
     @property
@@ -49,27 +52,36 @@ class Commit:
         """Say how it ended. Called once, by the journal."""
         Commit.resolve_all([(self, error)])
 
-    def _settle(self, error: Exception | None) -> Sequence[_Waiter]:
+    def _settle(self, error: Exception | None) -> _Waiter | list[_Waiter] | None:
         with self._lock:
-            self._done = True
             self._error = error
+            self._done = True
             waiters, self._waiters = self._waiters, None
-        return waiters or ()
+        return waiters
 
     @staticmethod
     def resolve_all(outcomes: Iterable[tuple[Commit, Exception | None]]) -> None:
         """Say how several commits ended; a callback that raises a signal is heard when all have been told.
 
-        An asyncio loop is woken once for all that it waits for: to wake it costs more than the rest of a commit.
+        Whoever waits for many of them is told once, after all have been settled: to wake a thread or an asyncio loop
+        costs more than the rest of a commit.
         """
         arrived: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+        together: dict[Callable[[list[Any]], None], list[Any]] = {}
         signal: BaseException | None = None
         for commit, error in outcomes:
-            for waiter in commit._settle(error):  # noqa: SLF001  (one of its own)
-                if callable(waiter):
-                    signal = _call(waiter, commit) or signal
+            waiters = commit._settle(error)  # noqa: SLF001  (one of its own)
+            if waiters is None:
+                continue
+            for waiter in waiters if isinstance(waiters, list) else (waiters,):
+                if isinstance(waiter, tuple):
+                    together.setdefault(waiter[0], []).append(waiter[1])
+                elif callable(waiter):
+                    signal = _call(waiter, commit, commit.stream) or signal
                 else:
                     arrived.setdefault(waiter.get_loop(), []).append(waiter)
+        for tell, items in together.items():
+            signal = _call(tell, items, "several streams") or signal
         for loop, futures in arrived.items():
             # A loop may be gone when a late answer comes; then nobody is waiting for it.
             with suppress(RuntimeError):
@@ -82,15 +94,24 @@ class Commit:
         if not self._add(callback):
             callback(self)
 
+    def tell_together(self, tell: Callable[[list[T]], None], item: T) -> bool:
+        """Have `tell([item, ...])` called once for all commits that end at one time and were given the same `tell`.
+
+        It is called like a callback. False when this commit is done already: then it is not called for it.
+        """
+        return self._add((tell, item))
+
     def _add(self, waiter: _Waiter) -> bool:
         """Return whether it waits now; False when there is nothing to wait for any more."""
         with self._lock:
             if self._done:
                 return False
             if self._waiters is None:
-                self._waiters = [waiter]
-            else:
+                self._waiters = waiter
+            elif isinstance(self._waiters, list):
                 self._waiters.append(waiter)
+            else:
+                self._waiters = [self._waiters, waiter]
             return True
 
     def wait(self, *, timeout_s: float | None = None) -> None:
@@ -120,15 +141,15 @@ class Commit:
             raise self._error
 
 
-_Waiter: TypeAlias = "Callable[[Commit], None] | asyncio.Future[None]"
+_Waiter: TypeAlias = "Callable[[Commit], None] | tuple[Callable[[list[Any]], None], Any] | asyncio.Future[None]"
 
 
-def _call(callback: Callable[[Commit], None], commit: Commit) -> BaseException | None:
+def _call(callback: Callable[[T], None], argument: T, whose: str) -> BaseException | None:
     """Call it and return the signal it raised; an error is logged, for the journal's writer stands behind this."""
     try:
-        callback(commit)
+        callback(argument)
     except Exception:  # noqa: BLE001  (the writer goes on)
-        _log.exception("a callback of a commit to %s failed", commit.stream or "cells")
+        _log.exception("a callback of a commit to %s failed", whose or "cells")
     except BaseException as signal:  # noqa: BLE001  (it is raised again when all have been told)
         return signal
     return None

@@ -11,12 +11,15 @@ ClewError
 │  ├─ JournalLocked           another process writes to it
 │  ├─ JournalForked           this process is a fork of the one that opened it
 │  ├─ ReadOnlyJournal         it was opened for reading
-│  ├─ ForeignJournal          the files are not a journal, or cut short, or of a newer layout
+│  ├─ ForeignJournal          the files are not a journal, or cut short
+│  │  └─ NewerJournal         a newer version of Clew wrote them
+│  ├─ OutdatedJournal         of an older layout: migrate it before writing
 │  ├─ CorruptRecord           bytes do not match their checksum or digest
 │  ├─ CellConflict            a compare-and-set found another value
 │  ├─ InvalidName             a stream, event or cell name outside the grammar
 │  ├─ InvalidHistory          a history file that cannot be read
 │  ├─ PayloadTooLarge         one event over the size cap
+│  ├─ ProjectionFailed        a projection's code or rows do not fit: correct it, or raise its version
 │  ├─ UnknownEvent            no type registered for a recorded name and version
 │  └─ NotRepresentable        a value that would not come back as it went in
 └─ ActorError                 see `clew.actors.errors`
@@ -41,8 +44,11 @@ __all__ = [
     "JournalForked",
     "JournalFull",
     "JournalLocked",
+    "NewerJournal",
     "NotRepresentable",
+    "OutdatedJournal",
     "PayloadTooLarge",
+    "ProjectionFailed",
     "ReadOnlyJournal",
     "StreamDeleted",
     "UnknownEvent",
@@ -83,14 +89,19 @@ class WrongExpectedSequence(JournalError):
 
 
 class StreamDeleted(JournalError):
-    """The stream's events were removed by `Journal.delete`; what is left is where it ended."""
+    """The stream's events were removed by `Journal.delete`; what is left is where it ended.
 
-    def __init__(self, *, stream: str, sequence: int, digest: bytes) -> None:
+    `refused` says why an import did not bring it back.
+    """
+
+    def __init__(self, *, stream: str, sequence: int, digest: bytes, refused: str = "") -> None:
         self.stream = stream
         self.sequence = sequence
         self.digest = digest
+        self.refused = refused
         super().__init__(
-            f"{stream}: its {sequence} events were deleted; it ended with digest {digest.hex()}. "
+            f"{stream}: its {sequence} events were deleted; it ended with digest {digest.hex()}"
+            f"{f', and {refused}' if refused else ''}. "
             "Import its archive to go on with it, or choose another id."
         )
 
@@ -171,13 +182,44 @@ class ForeignJournal(JournalError):
         super().__init__(f"{path}: {reason}. Nothing was changed; restore a backup or choose another path.")
 
 
+class NewerJournal(ForeignJournal):
+    """A newer version of Clew wrote this journal."""
+
+    def __init__(self, *, path: str, layout: int, layout_now: int) -> None:
+        self.layout = layout
+        self.layout_now = layout_now
+        JournalError.__init__(
+            self,
+            f"{path}: written by a newer version of clew (layout {layout}, this one knows {layout_now}). "
+            "Nothing was changed; install that version to open it.",
+        )
+        self.path = path
+        self.reason = f"layout {layout}"
+
+
+class OutdatedJournal(JournalError):
+    """The journal has an older layout; it can be read as it is, and must be migrated before anything is written."""
+
+    def __init__(self, *, path: str, layout: int, layout_now: int) -> None:
+        self.path = path
+        self.layout = layout
+        self.layout_now = layout_now
+        super().__init__(
+            f"{path}: of layout {layout}, and this version writes layout {layout_now}. Make a backup and run "
+            f"`clew journal migrate {path}`; versions before this one cannot open it afterwards."
+        )
+
+
 class CorruptRecord(JournalError):
     """Stored bytes do not match their checksum or digest."""
 
     def __init__(self, *, where: str, reason: str) -> None:
         self.where = where
         self.reason = reason
-        super().__init__(f"{where}: {reason}. Run `clew verify` to see the extent, and restore a backup.")
+        super().__init__(
+            f"{where}: {reason}. Run `clew verify` to see the extent; `clew journal repair` keeps all that can be read, "
+            "or restore a backup."
+        )
 
 
 class CellConflict(JournalError):
@@ -218,6 +260,19 @@ class PayloadTooLarge(JournalError):
         super().__init__(
             f"{what}: {size_bytes} bytes, and {size_bytes_max} are the most. "
             "Store the content elsewhere and record a reference to it."
+        )
+
+
+class ProjectionFailed(JournalError):
+    """A projection could not fold an event, or its stored rows are not what its code expects."""
+
+    def __init__(self, *, projection: str, where: str, reason: str) -> None:
+        self.projection = projection
+        self.where = where
+        self.reason = reason
+        super().__init__(
+            f"projection {projection!r}, {where}: {reason}. Correct its code and retry, "
+            "or give it a higher version to fold everything again."
         )
 
 

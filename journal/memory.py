@@ -23,6 +23,15 @@ from .watch import Watchers
 __all__ = ["MemoryJournal"]
 
 
+class _End(NamedTuple):
+    """Where a stream ends: what the next event continues."""
+
+    sequence: int = 0
+    digest: bytes = GENESIS
+    recorded_at: int = 0
+    deleted: bool = False
+
+
 class _Held(NamedTuple):
     """A commit under way: what becomes visible when it is flushed; without events, perhaps a stream that ends."""
 
@@ -46,7 +55,8 @@ class MemoryJournal:
         self._position = 0
         self._all: list[RecordedEvent] = []
         self._streams: dict[str, list[RecordedEvent]] = {}
-        self._assigned: dict[str, RecordedEvent] = {}
+        # Where streams end when all that is under way has become durable.
+        self._assigned: dict[str, _End] = {}
         self._deleted: dict[str, Head] = {}
         self._held: list[_Held] = []
         self._watchers = Watchers()
@@ -85,24 +95,26 @@ class MemoryJournal:
         check_cells(cells, conditions=False)
         with self._lock:
             self.check_open()
-            if revive and expected == 0:
-                self._deleted.pop(stream, None)
-            self._check_there(stream)
-            recorded = self._assign(stream, events, expected)
-            last = self._assigned[stream] = recorded[-1]
-            commit = Commit(stream=stream, first_sequence=expected + 1, last_sequence=last.sequence, digest=last.digest)
+            last = self._assigned.get(stream)
+            if last is None:
+                check_stream(stream)
+                last = _End()
+            if last.deleted:
+                if not (revive and expected == 0):
+                    raise StreamDeleted(stream=stream, sequence=last.sequence, digest=last.digest)
+                last = _End()
+            if last.sequence != expected:
+                raise WrongExpectedSequence(stream=stream, expected=expected, actual=last.sequence)
+            recorded, end = self._record(stream, last, events)
+            self._assigned[stream] = end
+            commit = Commit(stream=stream, first_sequence=expected + 1, last_sequence=end.sequence, digest=end.digest)
             self._held.append(_Held(commit, recorded, cells))
         if not self._hold:
             self.flush()
         return commit
 
-    def _assign(self, stream: str, events: Sequence[NewEvent], expected: int) -> list[RecordedEvent]:
-        last = self._assigned.get(stream)
-        sequence, digest, recorded_at = (last.sequence, last.digest, last.recorded_at) if last else (0, GENESIS, 0)
-        if last is None:
-            check_stream(stream)
-        if sequence != expected:
-            raise WrongExpectedSequence(stream=stream, expected=expected, actual=sequence)
+    def _record(self, stream: str, last: _End, events: Sequence[NewEvent]) -> tuple[list[RecordedEvent], _End]:
+        sequence, digest, recorded_at, _ = last
         now = self._clock()
         recorded: list[RecordedEvent] = []
         for new in events:
@@ -113,7 +125,7 @@ class MemoryJournal:
             recorded.append(
                 RecordedEvent(stream, sequence, self._position, recorded_at, new.cause, digest, new.canonical)
             )
-        return recorded
+        return recorded, _End(sequence, digest, recorded_at)
 
     def flush(self) -> None:
         """Make everything under way durable."""
@@ -121,7 +133,7 @@ class MemoryJournal:
             held, self._held = self._held, []
             outcomes = [(one, self._apply(one)) for one in held]
         Commit.resolve_all((one.commit, error) for one, error in outcomes)
-        self._watchers.notify({one.commit.stream for one, error in outcomes if one.events and error is None})
+        self._watchers.notify({one.commit.stream for one, error in outcomes if error is None})
 
     def _apply(self, one: _Held) -> CellConflict | None:
         if error := self._cells.conflict(one.cells):
@@ -131,8 +143,8 @@ class MemoryJournal:
             self._deleted[stream] = one.deleted
             self._all = [event for event in self._all if event.stream != stream]
             self._streams.pop(stream, None)
-            self._assigned.pop(stream, None)
         for recorded in one.events:
+            self._deleted.pop(recorded.stream, None)
             self._all.append(recorded)
             self._streams.setdefault(recorded.stream, []).append(recorded)
         self._cells.apply(one.cells)
@@ -143,7 +155,10 @@ class MemoryJournal:
         with self._lock:
             held, self._held = self._held, []
             self._position -= sum(len(one.events) for one in held)
-            self._assigned = {stream: events[-1] for stream, events in self._streams.items()}
+            self._assigned = {stream: _End(*head[1:3], 0, deleted=True) for stream, head in self._deleted.items()}
+            for stream, events in self._streams.items():
+                last = events[-1]
+                self._assigned[stream] = _End(last.sequence, last.digest, last.recorded_at)
         Commit.resolve_all((one.commit, error) for one in held)
 
     def read(self, stream: str, *, after: int = 0) -> Iterator[RecordedEvent]:
@@ -151,7 +166,9 @@ class MemoryJournal:
         check_after(after)
         with self._lock:
             self.check_open()
-            self._check_there(stream)
+            deleted = self._deleted.get(stream)
+            if deleted is not None:
+                raise StreamDeleted(stream=stream, sequence=deleted.sequence, digest=deleted.digest)
             return iter(self._streams.get(stream, [])[after:])
 
     def pages(self, stream: str, catalog: Catalog, *, after: int = 0) -> Iterator[Page]:
@@ -186,20 +203,18 @@ class MemoryJournal:
         """See `Journal.delete`."""
         with self._lock:
             self.check_open()
-            last = self._assigned.get(stream)
-            head = Head(stream, last.sequence, last.digest, deleted=True) if last else self.head(stream)
-            if head.sequence != expected:
-                raise WrongExpectedSequence(stream=stream, expected=expected, actual=head.sequence)
-            commit = Commit(stream=stream, first_sequence=1, last_sequence=head.sequence, digest=head.digest)
-            self._held.append(_Held(commit, [], (), head if last else None))
+            last = self._assigned.get(stream, _End())
+            if last.sequence != expected:
+                raise WrongExpectedSequence(stream=stream, expected=expected, actual=last.sequence)
+            commit = Commit(stream=stream, first_sequence=1, last_sequence=last.sequence, digest=last.digest)
+            there = last.sequence > 0 and not last.deleted
+            if there:
+                self._assigned[stream] = last._replace(deleted=True)
+            head = Head(stream, last.sequence, last.digest, deleted=True) if there else None
+            self._held.append(_Held(commit, [], (), head))
         if not self._hold:
             self.flush()
         return commit
-
-    def _check_there(self, stream: str) -> None:
-        deleted = self._deleted.get(stream)
-        if deleted is not None:
-            raise StreamDeleted(stream=stream, sequence=deleted.sequence, digest=deleted.digest)
 
     def watch(self, notify: Callable[[], None], *, stream: str | None = None) -> Callable[[], None]:
         """See `Journal.watch`."""

@@ -15,15 +15,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from . import appending, cells, reading, surviving
+from . import appending, cells, pages, reading, retiring, reviving, surviving
 from .subject import Clause, Opener
 
 __all__ = ["CLAUSES", "DURABLE_CLAUSES", "Clause", "Opener", "check"]
 
-CLAUSES: tuple[Clause, ...] = (*appending.CLAUSES, *reading.CLAUSES, *cells.CLAUSES)
+CLAUSES: tuple[Clause, ...] = (
+    *appending.CLAUSES,
+    *reading.CLAUSES,
+    *pages.CLAUSES,
+    *retiring.CLAUSES,
+    *reviving.CLAUSES,
+    *cells.CLAUSES,
+)
 """What every journal must keep."""
 
-DURABLE_CLAUSES: tuple[Clause, ...] = surviving.CLAUSES
+DURABLE_CLAUSES: tuple[Clause, ...] = (*surviving.CLAUSES, *reviving.DURABLE_CLAUSES)
 """What a journal must keep that is opened again."""
 
 

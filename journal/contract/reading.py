@@ -12,7 +12,7 @@ from ..event import GENESIS, Head
 from ..history import import_history, write_history
 from ..journal import CellWrite, Journal
 from ..memory import MemoryJournal
-from .subject import WAIT_S_MAX, Clause, Opener, append, appended, note, opened, refusal, same, text_of
+from .subject import CATALOG, WAIT_S_MAX, Clause, Opener, append, appended, note, opened, refusal, same, text_of
 
 __all__ = ["CLAUSES"]
 
@@ -69,6 +69,23 @@ def read_all_has_every_stream_in_the_order_of_positions(open_journal: Opener) ->
         for place in (0, 1, 255, 256, 257, 511, 799, 800):
             same(list(journal.read_all(after=events[place].position)), events[place + 1 :], f"after event {place}")
         refusal(ValueError, lambda: journal.read_all(after=-1))
+
+
+def read_all_of_a_category_has_its_streams_only(open_journal: Opener) -> None:
+    """In the order of positions, and after any of them; a category is not the beginning of another."""
+    streams = ["order/1", "thread/1", "order-x/1", "orders/1", "order/2"]
+    with opened(open_journal) as journal:
+        commits = [journal.append(streams[n % 5], [note(f"{n}")], expected=n // 5) for n in range(600)]
+        commits[-1].wait(timeout_s=WAIT_S_MAX)
+        append(journal, "thread/1", "last")
+
+        everything = list(journal.read_all())
+        for category in ("order", "order-x", "orders", "thread", "nothing"):
+            wanted = [event for event in everything if event.stream.startswith(f"{category}/")]
+            same(list(journal.read_all(category=category)), wanted, f"the events of {category}")
+            after = everything[300].position
+            rest = [event for event in wanted if event.position > after]
+            same(list(journal.read_all(after=after, category=category)), rest, f"the later events of {category}")
 
 
 def a_read_is_as_of_the_call(open_journal: Opener) -> None:
@@ -206,6 +223,7 @@ def a_closed_journal_refuses_everything(open_journal: Opener) -> None:
         calls: list[Callable[[Journal], object]] = [
             lambda journal: journal.append("order/1", [note("b")], expected=1),
             lambda journal: journal.read("order/1"),
+            lambda journal: journal.pages("order/1", CATALOG),
             lambda journal: journal.read_all(),
             lambda journal: journal.head("order/1"),
             lambda journal: journal.streams(),
@@ -245,6 +263,7 @@ CLAUSES: tuple[Clause, ...] = (
     a_read_begins_after_the_sequence_it_is_given,
     a_long_stream_comes_in_order,
     read_all_has_every_stream_in_the_order_of_positions,
+    read_all_of_a_category_has_its_streams_only,
     a_read_is_as_of_the_call,
     a_head_is_the_durable_end,
     streams_are_listed_by_name_and_by_category,

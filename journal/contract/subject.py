@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from random import Random
 from threading import Thread
 from typing import Final, Protocol, TypeVar
 
 import msgspec
 
-from ..event import NewEvent
+from ..codec import Catalog
+from ..event import NewEvent, event
 from ..journal import Journal
 
 __all__ = [
+    "CATALOG",
     "WAIT_S_MAX",
     "Clause",
+    "Noted",
     "Opener",
     "append",
     "appended",
+    "delete",
     "in_threads",
+    "noise",
     "note",
     "opened",
     "refusal",
@@ -33,6 +40,17 @@ _NOON: Final = 1_700_000_000_000_000_000
 _PREFIX: Final = b'{"event":"contract.noted","version":1,"data":{"text":'
 
 E = TypeVar("E", bound=Exception)
+
+
+@event("contract.noted", version=1)
+class Noted(msgspec.Struct, frozen=True):
+    """Something was noted: what `note` makes, typed."""
+
+    text: str
+
+
+CATALOG: Final = Catalog(Noted)
+"""Knows what `note` makes."""
 
 
 class Opener(Protocol):
@@ -72,6 +90,11 @@ def note(text: str, *, cause: str = "") -> NewEvent:
     return NewEvent(_PREFIX + msgspec.json.encode(text) + b"}}", cause)
 
 
+def noise(size: int, seed: int = 0) -> str:
+    """Return text that hardly compresses, another one for each seed."""
+    return b64encode(Random(seed).randbytes(size * 3 // 4 + 3)).decode()[:size]  # noqa: S311  (it keeps no secret)
+
+
 def text_of(canonical: bytes) -> str:
     """Return what an event made by `note` says."""
     return msgspec.json.decode(canonical[len(_PREFIX) : -2], type=str)
@@ -86,6 +109,11 @@ def append(journal: Journal, stream: str, *texts: str, expected: int | None = No
 def appended(journal: Journal, stream: str, *, after: int = 0) -> list[str]:
     """Return what the notes of a stream say."""
     return [text_of(event.canonical) for event in journal.read(stream, after=after)]
+
+
+def delete(journal: Journal, stream: str, expected: int) -> None:
+    """Delete a stream, and wait until that is durable."""
+    journal.delete(stream, expected=expected).wait(timeout_s=WAIT_S_MAX)
 
 
 def same(found: object, wanted: object, what: str) -> None:

@@ -12,17 +12,30 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
+from zlib import crc32
 
 import lmdb
 import msgspec
+from msgspec import structs
 
-from ..errors import ForeignJournal, JournalError
-from .files import DATA_FILE, LOCK_FILE, sync_folder
+from ..errors import ForeignJournal, JournalError, NewerJournal
+from ..place import sync_folder
+from .files import DATA_FILE, LOCK_FILE
 from .transaction import DATABASES, Databases
 
-__all__ = ["LAYOUT_VERSION", "READERS_CHECK_S", "Meta", "create", "map_files", "no_slot", "probe", "refusing"]
+__all__ = [
+    "LAYOUT_VERSION",
+    "READERS_CHECK_S",
+    "Meta",
+    "create",
+    "encode_meta",
+    "map_files",
+    "no_slot",
+    "probe",
+    "refusing",
+]
 
-LAYOUT_VERSION: Final = 1
+LAYOUT_VERSION: Final = 2
 """The newest layout of a journal that this version reads and writes."""
 
 READERS_CHECK_S: Final = 1.0
@@ -39,6 +52,13 @@ class Meta(msgspec.Struct, frozen=True):
     layout: int
     journal: str
     created_at: int
+    checksum: int = 0
+    """Of the other three; the first layout had none."""
+
+    @property
+    def intact(self) -> bool:
+        """Whether this is what was written."""
+        return self.checksum == _checksum_of(self) if self.checksum or self.layout > 1 else True
 
 
 def create(path: Path) -> None:
@@ -46,11 +66,11 @@ def create(path: Path) -> None:
     for left in path.glob(f"{_NEW}*"):
         shutil.rmtree(left)
     new = Path(tempfile.mkdtemp(prefix=_NEW, dir=path))
-    meta = Meta(LAYOUT_VERSION, str(uuid.uuid4()), time.time_ns())
+    key, meta = encode_meta(Meta(LAYOUT_VERSION, str(uuid.uuid4()), time.time_ns()))
     with map_files(new, readonly=False, lock=False, map_bytes=1 << 20) as env:
         databases = Databases.of(env, create=True)
         with env.begin(write=True, db=databases.meta) as txn:
-            txn.put(_META_KEY, msgspec.json.encode(meta))
+            txn.put(key, meta)
     (new / DATA_FILE).replace(path / DATA_FILE)
     shutil.rmtree(new)
     sync_folder(path)
@@ -61,7 +81,7 @@ def probe(path: Path) -> Meta:
     """Return what the journal says of itself. Changes nothing: without a lock file there is nobody to lock out.
 
     Raises:
-        ForeignJournal: it is of a newer layout.
+        NewerJournal: it is of a newer layout.
         lmdb.Error, msgspec.MsgspecError: it is not a journal; see `refusing`.
     """
     with map_files(path, readonly=True, lock=(path / LOCK_FILE).exists()) as env:
@@ -70,9 +90,19 @@ def probe(path: Path) -> Meta:
             raw = txn.get(_META_KEY)
     meta = msgspec.json.decode(raw or b"", type=Meta)
     if meta.layout > LAYOUT_VERSION:
-        reason = f"written by a newer version of clew (layout {meta.layout}, this one knows {LAYOUT_VERSION})"
-        raise ForeignJournal(path=str(path), reason=reason)
+        raise NewerJournal(path=str(path), layout=meta.layout, layout_now=LAYOUT_VERSION)
+    if not meta.intact:
+        raise ForeignJournal(path=str(path), reason="what the journal says of itself does not match its checksum")
     return meta
+
+
+def encode_meta(meta: Meta) -> tuple[bytes, bytes]:
+    """Return where a journal keeps what it says of itself, and that."""
+    return _META_KEY, msgspec.json.encode(structs.replace(meta, checksum=_checksum_of(meta)))
+
+
+def _checksum_of(meta: Meta) -> int:
+    return crc32(f"{meta.layout} {meta.journal} {meta.created_at}".encode())
 
 
 def map_files(

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,12 +18,12 @@ from weakref import WeakSet
 
 import lmdb
 
-from ..errors import CorruptRecord, JournalClosed, JournalForked
-from .directory import Meta, create, map_files, no_slot, probe, refusing
+from ..errors import CorruptRecord, JournalClosed, JournalForked, OutdatedJournal
+from ..lock import Claim
+from .directory import LAYOUT_VERSION, Meta, create, map_files, no_slot, probe, refusing
 from .files import DATA_FILE, check_files, check_place
 from .gate import Gate
-from .lock import Claim
-from .transaction import Databases, Reader, Transaction
+from .transaction import Databases, FirstLayoutReader, Reader, Transaction
 
 __all__ = ["CommitFailed", "Durability", "Environment", "NoRoom"]
 
@@ -29,6 +31,9 @@ Durability = Literal["commit", "relaxed"]
 
 _READERS_HERE_MAX: Final = 64
 _BEGIN_ATTEMPTS_MAX: Final = 10
+_COPY_ROOM_BYTES: Final = 4 * 1024**3 if sys.maxsize > 2**32 else 0
+_METAS: Final = 2
+"""The pages at the beginning of a data file that say where its trees are."""
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
 
 # A fork is told to them, since to ask for the process id at every append would cost more than its other checks.
@@ -60,12 +65,22 @@ class Environment:
         OSError: the files cannot be opened.
     """
 
-    def __init__(self, path: Path, *, readonly: bool, durability: Durability, map_bytes: int, readers_max: int) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        readonly: bool,
+        durability: Durability = "commit",
+        map_bytes: int = 16 * 1024 * 1024,
+        readers_max: int = 512,
+        migrating: bool = False,
+    ) -> None:
         check_place(path, readonly=readonly)
         if not readonly:
             path.mkdir(parents=True, exist_ok=True)
         self.path = path
         self.readonly = readonly
+        self._migrating = migrating
         self.ended = ""
         """Why the journal cannot be used any more; empty while it can."""
         self.forked = False
@@ -73,6 +88,7 @@ class Environment:
         self._pid = os.getpid()
         self._relaxed = durability == "relaxed" and not readonly
         self._gate = Gate(_READERS_HERE_MAX)
+        self._begun: dict[int, float] = {}
         self._claim = Claim(path)
         try:
             with refusing(path):
@@ -85,6 +101,7 @@ class Environment:
                     sync_meta=not self._relaxed,
                 )
                 self._databases = self._open_databases()
+                self._reader = Reader if self.meta.layout > 1 else FirstLayoutReader
         except BaseException:
             self._claim.release()
             raise
@@ -101,16 +118,28 @@ class Environment:
         meta = probe(self.path)
         if not self.readonly:
             self._claim.lock()
+            # Another process may have migrated it before we had the lock.
+            meta = probe(self.path)
+            if meta.layout < LAYOUT_VERSION and not self._migrating:
+                raise OutdatedJournal(path=str(self.path), layout=meta.layout, layout_now=LAYOUT_VERSION)
         return meta
 
     def _open_databases(self) -> Databases:
         try:
             self.clear_dead_readers()
-            return Databases.of(self._env)
+            return Databases.of(self._env, create=self._migrating)
         except BaseException:
             # Else it would stay open as long as somebody looks at the error.
             self._env.close()
             raise
+
+    def exclude_writers(self) -> None:
+        """Let no process write from now on, this one included.
+
+        Raises:
+            JournalLocked: another process writes.
+        """
+        self._claim.lock()
 
     def check(self) -> None:
         """Refuse to go on in a fork, or when the journal was closed.
@@ -142,12 +171,56 @@ class Environment:
             CorruptRecord: LMDB finds its own pages damaged.
         """
         txn = self._begin()
+        self._begun[id(txn)] = time.monotonic()
         try:
-            yield Reader(txn, self._databases)
+            yield self._reader(txn, self._databases)
         except lmdb.Error as error:
             raise CorruptRecord(where=str(self.path), reason=f"LMDB cannot read its pages ({error})") from error
         finally:
+            del self._begun[id(txn)]
             txn.abort()
+            self._gate.leave()
+
+    def oldest_reader_s(self) -> float:
+        """Return how long the oldest reading transaction of this process has been open; 0.0 when there is none."""
+        begun = list(self._begun.values())
+        return time.monotonic() - min(begun) if begun else 0.0
+
+    def reader_lag(self) -> int:
+        """Return how many commits the oldest reader of any process is behind: the space they freed is still taken."""
+        lines = self._env.readers().splitlines()[1:]
+        seen = [int(number) for line in lines if (number := line.split()[-1]).isdigit()]
+        return max(0, self._env.info()["last_txnid"] - min(seen)) if seen else 0
+
+    def free_pages(self) -> tuple[int, int]:
+        """Return how many pages of the data file are free to be used again, and the size of a page in bytes."""
+        with self.reading() as reader:
+            used = sum(reader.pages().values())
+        info, stat = self._env.info(), self._env.stat()
+        main = stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
+        return max(0, info["last_pgno"] + 1 - used - main - _METAS), stat["psize"]
+
+    def copy(self, path: Path) -> None:
+        """Write a compact and consistent copy of the data file into the directory `path`, as of now.
+
+        The map cannot move meanwhile, so it gets room for what is written until then: that is address space, not disk.
+        """
+        self.check()
+        if not self.readonly:
+            with self._gate.alone():
+                self._env.set_mapsize(_roomy(self.map_bytes, 2 * self.size_bytes + _COPY_ROOM_BYTES))
+        with self._gate_held():
+            self._env.copy(str(path), compact=True)
+
+    @contextmanager
+    def _gate_held(self) -> Generator[None]:
+        """Keep the map where it is, as a reading transaction does."""
+        self.check()
+        self._gate.enter()
+        try:
+            self.check()
+            yield
+        finally:
             self._gate.leave()
 
     def _begin(self) -> lmdb.Transaction[memoryview]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-import warnings
 from pathlib import Path
 from struct import Struct
 from typing import Final, NamedTuple, cast
@@ -16,12 +15,12 @@ from typing import Final, NamedTuple, cast
 from lmdb import verify
 
 from ..errors import ForeignJournal
+from ..place import MOUNTS, warn_of_network
 
-__all__ = ["DATA_FILE", "LOCK_FILE", "NetworkFilesystemWarning", "check_files", "check_place", "sync_folder"]
+__all__ = ["DATA_FILE", "LOCK_FILE", "check_files", "check_place"]
 
 DATA_FILE: Final = "data.mdb"
 LOCK_FILE: Final = "lock.mdb"
-MOUNTS: Final = Path("/proc/self/mounts")
 
 _PAGE = Struct("=QHH4x")  # number, padding, flags
 _META = Struct("=IIQQ48s48sQQ")  # magic, version, address, map size, two roots, last page, transaction
@@ -29,13 +28,6 @@ _MAGIC: Final = 0xBEEFC0DE
 _VERSION: Final = 1
 _META_FLAG: Final = 0x08
 _PAGE_SIZES: Final = (256, 65536)
-_NETWORK: Final = frozenset(
-    {"nfs", "nfs3", "nfs4", "cifs", "smb", "smb2", "smb3", "smbfs", "9p", "afs", "ceph", "fuse.sshfs"}
-)
-
-
-class NetworkFilesystemWarning(UserWarning):
-    """The journal lies on a network file system, whose locks and syncs may not hold what a journal needs."""
 
 
 class _Meta(NamedTuple):
@@ -54,14 +46,7 @@ def check_place(path: Path, *, readonly: bool, mounts: Path = MOUNTS) -> None:
         raise ForeignJournal(path=str(path), reason="this is a file, and a journal is a directory")
     if readonly and not (path / DATA_FILE).exists():
         raise ForeignJournal(path=str(path), reason="there is no journal here to read")
-    kind = _filesystem(path, mounts)
-    if kind in _NETWORK:
-        warnings.warn(
-            f"{path}: on a network file system ({kind}), where a lock may not exclude and a sync may not last. "
-            "Keep the journal on a local disk.",
-            NetworkFilesystemWarning,
-            stacklevel=4,
-        )
+    warn_of_network(path, mounts=mounts)
 
 
 def check_files(path: Path) -> None:
@@ -112,31 +97,3 @@ def _meta(page: bytes, path: Path) -> _Meta:
             path=str(path), reason=f"{DATA_FILE} has LMDB format {version}, and {_VERSION} is read here"
         )
     return _Meta(transaction, last_page, page_size)
-
-
-def sync_folder(path: Path) -> None:
-    """Make the names in a directory survive power loss."""
-    if sys.platform == "win32":
-        return
-    folder = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
-def _filesystem(path: Path, mounts: Path) -> str:
-    """Return the type of the file system that holds `path`, where the system tells."""
-    try:
-        lines = mounts.read_text("utf-8", "replace").splitlines()
-    except OSError:
-        return ""
-    real = path.resolve()
-    kind, depth = "", -1
-    for line in lines:
-        _, place, found, *_ = line.split(" ")
-        # Spaces in a mount point are written as \040.
-        point = Path(place.replace("\\040", " "))
-        if len(point.parts) > depth and real.is_relative_to(point):
-            kind, depth = found, len(point.parts)
-    return kind

@@ -1,182 +1,408 @@
-"""Where the events of each stream lie in the log, and where each stream ends. Kept in memory, read from the log."""
+"""Where each stream ends, and where those of its events lie that are not sealed yet.
+
+Only streams with events in the log are kept in memory, and those that were appended to lately; everything else is
+looked up in the journal when it is asked for. So opening costs what the log holds, however many streams there are.
+"""
 
 from __future__ import annotations
 
 import threading
 from array import array
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
-from ..event import Head, category_of, check_stream
-from .frames import START, VALUE_HEADER_BYTES, End, Frame, Unreadable, count_of, read_frame, read_names
+from ..event import GENESIS, Head, check_stream
+from .environment import Environment
+from .frames import START, VALUE_HEADER_BYTES, End, Place, Unreadable, count_of, read_names, read_place
+from .record import StreamRecord, read_record, stream_key
+from .segment import check_segment
+from .transaction import Reader
 
-__all__ = ["BROKEN", "MISSING", "Index", "Stream"]
+__all__ = ["BROKEN", "DELETED", "GONE", "MISSING", "SEALED_UNKNOWN", "Index", "Stream"]
 
-MISSING = 0
+MISSING: Final = 0
 """The position of an event that should be there and is not."""
 
-BROKEN = End(-1, b"", 0)
+BROKEN: Final = End(-1, b"", 0)
 """The end of a stream whose last event is damaged: no append can expect it."""
+
+GONE: Final = End(-2, b"", 0)
+"""The end of a stream that was put out of memory: whoever holds it is to look it up again."""
+
+DELETED: Final = End(-3, b"", 0)
+"""The end of a stream that was deleted, or is about to be."""
+
+_SETTLE_S: Final = 30.0
+_KEPT_MAX: Final = 16_384
+"""How many streams without events in the log are kept for the next append."""
+
+
+SEALED_UNKNOWN: Final = "the mark of how far the journal is sealed does not match its checksum"
 
 
 class Stream:
-    """One stream: its number in the log, where its events are, and its two ends.
+    """One stream: its number, its two ends, how far it is sealed, and where its later events are.
 
-    `durable` is what readers see; `assigned` counts the appends under way and belongs to the writer.
+    `durable` is what readers see; `assigned` counts the appends under way and belongs to the writer. `began` is the
+    position of its first event. Events up to the position `reset` were deleted; `deleted` is where it ended then, while
+    nothing has followed, and `ending` where it will once a deletion under way is durable. `recorded` says whether it
+    has a record, and `damaged` is the sequence of a last event that does not match its checksum.
     """
 
-    __slots__ = ("assigned", "damaged", "durable", "name", "number", "offsets", "positions")
+    __slots__ = (
+        "assigned",
+        "began",
+        "damaged",
+        "deleted",
+        "durable",
+        "ending",
+        "firsts",
+        "name",
+        "number",
+        "offsets",
+        "positions",
+        "recorded",
+        "reset",
+        "sealed",
+    )  # fmt: skip
 
     def __init__(self, name: str, number: int) -> None:
         self.name = name
         self.number = number
+        self.began = 0
+        self.reset = 0
+        self.recorded = False
+        self.deleted: End | None = None
+        self.ending: End | None = None
+        self.damaged = 0
+        self.sealed = 0
         self.positions = array("Q")
+        self.firsts = array("Q")
         self.offsets = array("I")
         self.durable = START
         self.assigned = START
-        self.damaged = 0
-        """The sequence of an event that does not match its checksum; 0 when there is none."""
+
+    @property
+    def head(self) -> Head:
+        """The durable end."""
+        if self.deleted is not None:
+            return Head(self.name, self.deleted.sequence, self.deleted.digest, deleted=True)
+        return Head(self.name, self.durable.sequence, self.durable.digest)
+
+    def record(self, *, deleted: bool = False, reset: int | None = None, end: End | None = None) -> StreamRecord:
+        """Return what is to be recorded of it."""
+        began = self.began or (self.positions[0] if self.positions else 0)
+        return StreamRecord(self.number, self.name, began, deleted, self.reset if reset is None else reset, end)
+
+    def clear(self, reset: int, deleted: End | None) -> None:
+        """Forget its events, which are those up to the position `reset`."""
+        self.reset, self.deleted, self.damaged, self.sealed = reset, deleted, 0, 0
+        self.positions, self.firsts, self.offsets = array("Q"), array("Q"), array("I")
+        self.durable = START
 
 
 class Index:
-    """The streams of a journal by name and by number, and the position of the last durable event.
+    """The streams of a journal, the position of the last durable event, and how far the log is sealed.
 
-    `damage` says what the log was found to lack, so that nobody appends behind a hole.
+    `damage` says what the log was found to lack, so that nobody appends behind a hole. `generation` changes when
+    something that was looked up may no longer be where it was.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, env: Environment) -> None:
+        self._env = env
         self._lock = threading.Lock()
         self._by_name: dict[str, Stream] = {}
         self._by_number: dict[int, Stream] = {}
+        self._tails: dict[int, Stream] = {}
         self._next_number = 1
-        self._firsts = array("Q")
         self.position = 0
+        self.sealed = 0
+        self.generation = 0
         self.damage = ""
+        self._settled = threading.Event()
+        self._settled.set()
         self.find: Callable[[str], Stream | None] = self._by_name.get
-        """Return the stream of that name, if it was ever appended to."""
+        """Return the stream of that name, if it is in memory; to look there costs an append nearly nothing."""
 
-    def numbered(self, number: int) -> Stream | None:
-        """Return the stream that the log knows by `number`."""
-        return self._by_number.get(number)
+    def restart(self, reader: Reader) -> None:
+        """Forget everything, and begin where the log does."""
+        with self._lock:
+            self._by_name.clear()
+            self._by_number.clear()
+            self._tails.clear()
+            self.position = self.sealed = reader.sealed()
+            self._next_number = reader.last_number() + 1
+            self.generation += 1
+            self.damage = "" if reader.sealed_is_known() else SEALED_UNKNOWN
 
-    def add(self, name: str) -> Stream:
-        """Return the stream of that name, numbered now if it is new.
+    def look(self, name: str) -> Stream | None:
+        """Return a stream to read from: what it was at the call, or what it is."""
+        found = self._by_name.get(name)
+        if found is not None:
+            return found
+        with self._env.reading() as reader:
+            loaded = _load(reader, name)
+        # It may have come into memory meanwhile, with events that were not there before.
+        return self._by_name.get(name) or loaded
+
+    def own(self, name: str) -> Stream:
+        """Return the one `Stream` of that name that appends go through, numbered now if it is new.
 
         Raises:
             InvalidName: see `check_stream`.
         """
         check_stream(name)
-        with self._lock:
-            found = self._by_name.get(name)
-            return found or self._enter(name, self._next_number)
+        while True:
+            generation = self.generation
+            with self._env.reading() as reader:
+                loaded = _load(reader, name)
+            with self._lock:
+                if (found := self._by_name.get(name)) is not None:
+                    return found
+                if generation != self.generation:
+                    continue
+                return self._enter(loaded or Stream(name, self._next_number))
 
-    def _enter(self, name: str, number: int) -> Stream:
-        stream = self._by_name[name] = self._by_number[number] = Stream(name, number)
-        self._next_number = max(self._next_number, number + 1)
+    def _enter(self, stream: Stream) -> Stream:
+        self._by_name[stream.name] = self._by_number[stream.number] = stream
+        self._next_number = max(self._next_number, stream.number + 1)
         return stream
+
+    def name_of(self, reader: Reader, number: int) -> str | None:
+        """Return the name of the stream that the journal knows by `number`."""
+        found = self._by_number.get(number)
+        return found.name if found is not None else reader.name(number) or None
+
+    def reset_of(self, reader: Reader, number: int) -> int:
+        """Return the position up to which the events of a stream were deleted."""
+        found = self._by_number.get(number)
+        if found is None:
+            name = reader.name(number)
+            found = _load(reader, name) if name else None
+        return 0 if found is None else found.reset
 
     def publish(self, first: int, grown: Iterable[tuple[Stream, Sequence[bytes], End]]) -> None:
         """Show readers what one log value at position `first` has brought: streams, their frames, their new ends."""
         position, offset = first, VALUE_HEADER_BYTES
         with self._lock:
-            self._firsts.append(first)
             for stream, frames, end in grown:
+                if not stream.positions:
+                    self._tails[stream.number] = stream
+                    if not stream.began or not stream.durable.sequence:
+                        stream.began, stream.deleted = position, None
                 for frame in frames:
                     stream.positions.append(position)
                     stream.offsets.append(offset)
+                    stream.firsts.append(first)
                     position += 1
                     offset += len(frame)
                 stream.durable = end
             self.position = position - 1
 
-    def places(self, stream: Stream, after: int, count: int) -> list[tuple[int, int, int]]:
-        """Return where up to `count` events of `stream` above the sequence `after` are: commit, position and offset."""
+    def publish_sealed(self, sealed: Iterable[tuple[Stream, int]]) -> None:
+        """Show readers that streams lie in segments up to a sequence."""
         with self._lock:
-            positions = stream.positions[after : after + count]
-            offsets = stream.offsets[after : after + count]
-            return [
-                (self._first_of(position), position, offset)
-                for position, offset in zip(positions, offsets, strict=True)
-            ]
+            for stream, until in sealed:
+                count = until - stream.sealed
+                del stream.positions[:count], stream.offsets[:count], stream.firsts[:count]
+                stream.sealed, stream.recorded = until, True
+                if not stream.positions:
+                    self._tails.pop(stream.number, None)
+            self.generation += 1
 
-    def first_of(self, position: int) -> int:
-        """Return the position of the first event of the commit that the event at `position` is in."""
+    def publish_dropped(self, position: int) -> None:
+        """Show readers that the log begins behind a position."""
         with self._lock:
-            return self._first_of(position)
+            self.sealed = position
+            self.generation += 1
 
-    def _first_of(self, position: int) -> int:
-        number = bisect_right(self._firsts, position)
-        return self._firsts[number - 1] if number and position != MISSING else MISSING
-
-    def heads(self, category: str | None) -> list[Head]:
-        """Return the durable end of every stream (of one category), ordered by name."""
+    def publish_deleted(self, stream: Stream, reset: int, end: End) -> None:
+        """Show readers that a stream has no events any more."""
         with self._lock:
-            found = [
-                Head(name, stream.durable.sequence, stream.durable.digest)
-                for name, stream in self._by_name.items()
-                if stream.durable.sequence and (category is None or category_of(name) == category)
-            ]
-        found.sort()
-        return found
+            stream.clear(reset, end)
+            stream.recorded = True
+            self._tails.pop(stream.number, None)
+            self.generation += 1
+
+    def evict(self) -> None:
+        """Put streams that are all sealed out of memory, where there are many. Appends must be held off meanwhile."""
+        with self._lock:
+            if len(self._by_name) - len(self._tails) <= _KEPT_MAX:
+                return
+            for stream in list(self._by_name.values()):
+                at_rest = stream.assigned is stream.durable or stream.assigned is DELETED
+                if at_rest and stream.recorded and stream.number not in self._tails:
+                    stream.assigned = GONE
+                    del self._by_name[stream.name], self._by_number[stream.number]
+            self.generation += 1
+
+    def begin_move(self) -> None:
+        """Say that a transaction is about to move or delete what readers may look for."""
+        self._settled.clear()
+
+    def end_move(self) -> None:
+        """Say that this index tells again what is where."""
+        self._settled.set()
+
+    def wait_settled(self) -> None:
+        """Wait while something is being moved: it is durable a moment before this index tells it."""
+        self._settled.wait(_SETTLE_S)
+
+    def droppable(self) -> int:
+        """Return the position up to which everything in the log is sealed or deleted."""
+        with self._lock:
+            firsts = [stream.positions[0] for stream in self._tails.values() if stream.positions]
+            return min(firsts) - 1 if firsts else self.position
+
+    def tails(self) -> list[Stream]:
+        """Return the streams that have events in the log which are not sealed."""
+        with self._lock:
+            return list(self._tails.values())
+
+    def places(self, stream: Stream, after: int, count: int) -> tuple[int, list[tuple[int, int, int]]]:
+        """Return how far `stream` is sealed, and where up to `count` events behind `after` are, if that is in the log.
+
+        A place is the commit, the position and the offset.
+        """
+        with self._lock:
+            at = after - stream.sealed
+            if at < 0:
+                return stream.sealed, []
+            until = at + count
+            return stream.sealed, list(
+                zip(stream.firsts[at:until], stream.positions[at:until], stream.offsets[at:until], strict=True)
+            )
 
     def count(self) -> tuple[int, int]:
-        """Return how many durable streams and events there are."""
+        """Return how many streams and events there are."""
+        with self._env.reading() as reader:
+            recorded, removed = reader.counts()
         with self._lock:
-            streams = [stream for stream in self._by_name.values() if stream.durable.sequence]
-        return len(streams), sum(stream.durable.sequence for stream in streams)
+            new = sum(not stream.recorded for stream in self._tails.values())
+            return recorded + new, self.position - removed
 
-    def learn_names(self, first: int, value: memoryview) -> None:
+    def unrecorded(self) -> list[Stream]:
+        """Return the durable streams that have no record yet, ordered by name."""
+        with self._lock:
+            found = [stream for stream in self._tails.values() if not stream.recorded]
+        return sorted(found, key=lambda stream: stream.name)
+
+    def learn_names(self, reader: Reader, first: int, value: memoryview) -> None:
         """Take in the names of the streams that begin in the commit at `first`."""
         with self._lock:
             try:
                 for number, name in read_names(value):
-                    self._enter(name, number)
+                    if number not in self._by_number:
+                        self._enter(self._begun(reader, number, name))
             except Unreadable as error:
                 self._note(f"the commit at position {first}: {error}")
 
-    def learn(self, first: int, value: memoryview) -> set[str]:
+    def learn(self, reader: Reader, first: int, value: memoryview) -> set[str]:
         """Take in one log value that another process, or an earlier one, has written; return the streams it touched."""
         touched: set[str] = set()
         with self._lock:
             if first != self.position + 1:
                 self._note(f"positions {self.position + 1} to {first - 1} are missing")
             self.position = first
-            self._firsts.append(first)
             try:
                 count = count_of(value)
                 self.position = first + count - 1
                 offset = VALUE_HEADER_BYTES
                 for position in range(first, first + count):
-                    frame = read_frame(value, offset)
-                    self._place(frame, position, offset, touched)
-                    offset = frame.after
+                    place = read_place(value, offset)
+                    self._place(reader, place, first, position, offset, touched)
+                    offset = place.after
                 if offset != len(value):
                     self._note(f"the commit at position {first} holds {len(value) - offset} bytes too many")
             except Unreadable as error:
                 self._note(f"the commit at position {first} cannot be read: {error}")
         return touched
 
-    def _place(self, frame: Frame, position: int, offset: int, touched: set[str]) -> None:
-        stream = self._by_number.get(frame.number)
+    def _place(self, reader: Reader, place: Place, first: int, position: int, offset: int, touched: set[str]) -> None:
+        stream = self._by_number.get(place.number) or self._recall(reader, place.number)
         if stream is None:
-            self._note(f"the event at position {position} belongs to stream number {frame.number}, which has no name")
+            self._note(f"the event at position {position} belongs to stream number {place.number}, which has no name")
+            return
+        if position <= stream.reset or place.sequence <= stream.sealed:
+            # Deleted or sealed, and not dropped from the log yet.
             return
         expected = stream.durable.sequence + 1
-        if frame.sequence < expected or (frame.sequence > expected and not frame.intact):
-            self._note(f"position {position}: {stream.name}, sequence {expected} expected, {frame.sequence} found")
+        if place.sequence < expected or (place.sequence > expected and not place.intact):
+            self._note(f"position {position}: {stream.name}, sequence {expected} expected, {place.sequence} found")
             return
-        if frame.sequence > expected:
-            self._note(f"{stream.name}: sequences {expected} to {frame.sequence - 1} are missing")
-            lost = frame.sequence - expected
+        if place.sequence > expected:
+            self._note(f"{stream.name}: sequences {expected} to {place.sequence - 1} are missing")
+            lost = place.sequence - expected
             stream.positions.extend([MISSING] * lost)
+            stream.firsts.extend([MISSING] * lost)
             stream.offsets.extend([0] * lost)
         stream.positions.append(position)
+        stream.firsts.append(first)
         stream.offsets.append(offset)
-        stream.durable = stream.assigned = End(frame.sequence, frame.digest, frame.recorded_at)
-        if not frame.intact:
-            stream.damaged, stream.assigned = frame.sequence, BROKEN
+        stream.began = stream.began or position
+        stream.durable = stream.assigned = End(place.sequence, place.digest, place.recorded_at)
+        stream.deleted = None
+        if not place.intact:
+            stream.damaged, stream.assigned = place.sequence, BROKEN
+        self._tails[stream.number] = stream
         touched.add(stream.name)
+
+    def _begun(self, reader: Reader, number: int, name: str) -> Stream:
+        """Return a stream that the log says has begun in it: it may be recorded already, sealed or deleted."""
+        recorded, loaded = reader.name(number), _load(reader, name)
+        if (recorded in (None, name)) and (loaded is None) == (recorded is None):
+            if loaded is None:
+                return Stream(name, number)
+            if loaded.number == number:
+                return loaded
+        self._note(f"{name}: its record and its number {number} do not agree, or are damaged")
+        return _broken(Stream(name, number))
+
+    def _recall(self, reader: Reader, number: int) -> Stream | None:
+        """Load a stream that has begun before the log did."""
+        name = reader.name(number)
+        loaded = _load(reader, name) if name else None
+        return None if loaded is None or loaded.number != number else self._enter(loaded)
 
     def _note(self, damage: str) -> None:
         # The first finding is enough to stop at; `verify` lists them all.
         self.damage = self.damage or damage
+
+
+def _load(reader: Reader, name: str) -> Stream | None:
+    """Return what is recorded of a stream, as if it had no events in the log; None when nothing is."""
+    key = stream_key(name)
+    value = reader.stream(key)
+    if value is None:
+        return None
+    try:
+        record = read_record(key, value)
+    except Unreadable:
+        return _broken(Stream(name, MISSING))
+    return load_record(reader, record)
+
+
+def load_record(reader: Reader, record: StreamRecord) -> Stream:
+    """Return the stream of a record, as if it had no events in the log."""
+    stream = Stream(record.name, record.number)
+    stream.began, stream.reset, stream.recorded = record.began, record.reset, True
+    if record.deleted:
+        stream.deleted, stream.assigned = record.end or End(0, GENESIS, 0), DELETED
+        return stream
+    found = reader.last_segment(record.number)
+    if found is not None:
+        last, value = found
+        try:
+            header = check_segment(value)
+        except Unreadable:
+            stream.sealed = last
+            stream.durable = End(last, GENESIS, 0)
+            return _broken(stream)
+        stream.sealed = last
+        stream.durable = stream.assigned = End(last, header.digest, header.recorded_at)
+    return stream
+
+
+def _broken(stream: Stream) -> Stream:
+    stream.damaged, stream.assigned = max(stream.durable.sequence, 1), BROKEN
+    return stream

@@ -1,7 +1,8 @@
-"""The journal on one machine: a commit log in LMDB, one writing process, any number of reading ones.
+"""The journal on one machine: a commit log and sealed segments in LMDB, one writing process, any number of readers.
 
 Group commit: whatever is appended while the disk syncs becomes the next value of the log, one transaction, one sync.
-Which events belong to which stream is an index in memory, read from the log when it is opened.
+In the background the events of the log are sealed into compressed segments by stream, and the log is dropped behind
+them; where the events of the log are is an index in memory, read from the log when it is opened.
 """
 
 from __future__ import annotations
@@ -9,22 +10,33 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import NamedTuple, Self
 
 from ..codec import Catalog
 from ..commit import Commit
-from ..errors import CorruptRecord, ReadOnlyJournal, WrongExpectedSequence
-from ..event import GENESIS, Head, NewEvent, RecordedEvent, category_of, check_stream
+from ..errors import CorruptRecord, ReadOnlyJournal
+from ..event import GENESIS, Head, NewEvent, RecordedEvent
 from ..journal import CellWrite, Page, check_after, check_cells, check_events
-from ..paging import pages_of
+from ..report import Report
 from ..watch import Watchers
+from .backup import back_up
 from .cells import LmdbCells
+from .chunks import ChunkStore
+from .compaction import Compaction, compact
+from .compression import Codec, dictionary_key, open_dictionary
 from .environment import Durability, Environment
-from .index import Index, Stream
-from .report import Report, examine
-from .scan import Place, log_events, stream_events
+from .heads import list_heads
+from .index import Index
+from .report import examine
+from .scan import StreamScan
+from .scan_all import JournalScan
+from .sealer import Sealer
+from .sealing import Sealing
+from .segment import Loader
 from .tail import Tail
 from .writer import Writer
 
@@ -32,12 +44,22 @@ __all__ = ["LmdbJournal", "Stats"]
 
 
 class Stats(NamedTuple):
-    """How large a journal is: on disk, in the address space, in events and in streams."""
+    """How large a journal is: on disk, in the address space, in events and in streams, and what of it is sealed.
+
+    `free_bytes` of the file are there to be used again. `oldest_reader_s` is the age of the oldest reading transaction
+    of this process, and `reader_lag` how many commits the oldest of any process is behind: space that was freed since
+    cannot be used again before it ends.
+    """
 
     bytes_on_disk: int
+    free_bytes: int
     map_bytes: int
     events: int
     streams: int
+    sealed_events: int
+    layout: int
+    oldest_reader_s: float
+    reader_lag: int
 
 
 class LmdbJournal:
@@ -51,10 +73,15 @@ class LmdbJournal:
     time in all processes; the first one to open the journal decides. A `readonly` handle sees what another process
     appends: reads look for it, and watches every `poll_s` seconds.
 
+    Once `seal_after` events are in the log, or a thousand and nothing happens, they are sealed in the background:
+    compressed to a fraction and dropped from the log. To open the journal costs what the log holds.
+
     Raises:
         JournalLocked: another process writes, or this one has the journal open already.
         JournalForked: the process that this one was forked from has it open.
-        ForeignJournal: what is at `path` is not a journal, is cut short, or of a newer layout; nothing was changed.
+        ForeignJournal: what is at `path` is not a journal, or is cut short; nothing was changed.
+        NewerJournal: a newer version of Clew wrote it.
+        OutdatedJournal: it has an older layout, and must be migrated before anything is written (`migrate`).
         CorruptRecord: commits are missing from the log; open it with `readonly=True` to look at the rest.
         OSError: the files cannot be opened or made.
     """
@@ -69,14 +96,19 @@ class LmdbJournal:
         map_bytes: int = 16 * 1024 * 1024,
         max_readers: int = 512,
         poll_s: float = 0.2,
+        seal_after: int = 20_000,
     ) -> None:
         if durability not in ("commit", "relaxed"):
             raise ValueError(f"durability={durability!r}: it is 'commit' or 'relaxed'")
+        if seal_after < 1:
+            raise ValueError(f"seal_after={seal_after}: it is a number of events from 1")
         self._env = Environment(
             Path(path), readonly=readonly, durability=durability, map_bytes=map_bytes, readers_max=max_readers
         )
-        self._index = Index()
+        self._index = Index(self._env)
         self._watchers = Watchers()
+        self._codec = Codec(partial(_dictionary, self._env))
+        self._loader = Loader(self._codec, ChunkStore(self._env, self._codec).load)
         self._tail = Tail(self._env, self._index, self._watchers, poll_s=poll_s)
         self._writer: Writer | None = None
         try:
@@ -86,10 +118,16 @@ class LmdbJournal:
         except BaseException:
             self._tail.close()
             raise
-        if not readonly:
-            self._writer = Writer(self._env, self._index, self._watchers, clock)
+        if readonly:
+            close = self._tail.close
+        else:
+            self._writer = Writer(self._env, self._index, self._watchers, self._codec, clock)
+            self._sealing = Sealing(self._env, self._index, self._writer, self._loader)
+            sealer = Sealer(self._index, self._sealing, after_events=seal_after)
+            self._writer.attach(sealer)
+            close = self._writer.close
         # A journal that nobody holds any more, or that is open when the process ends, is closed like any other.
-        weakref.finalize(self, self._writer.close if self._writer else self._tail.close)
+        weakref.finalize(self, close)
 
     def __enter__(self) -> Self:
         """Close the journal at the end of the block."""
@@ -132,62 +170,46 @@ class LmdbJournal:
             check_events(stream, events)
         if cells:
             check_cells(cells, conditions=False)
-        found = self._index.find(stream) or self._begin(stream, expected)
-        return writer.append(found, events, expected, cells)
-
-    def _begin(self, stream: str, expected: int) -> Stream:
-        check_stream(stream)
-        if expected != 0:
-            raise WrongExpectedSequence(stream=stream, expected=expected, actual=0)
-        return self._index.add(stream)
+        found = self._index.find(stream) or self._index.own(stream)
+        return writer.append(found, events, expected, cells, revive=revive)
 
     def read(self, stream: str, *, after: int = 0) -> Iterator[RecordedEvent]:
         """See `Journal.read`."""
-        check_after(after)
-        self._look()
-        found = self._index.find(stream)
-        return self._events(found, after, found.durable.sequence) if found else iter(())
-
-    def _events(self, stream: Stream, after: int, until: int) -> Iterator[RecordedEvent]:
-        while after < until:
-            events, error = stream_events(self._env, self._index, stream, after=after, until=until)
-            yield from events
-            if error:
-                raise error
-            after += len(events)
+        return self._scan(stream, after).events(after)
 
     def pages(self, stream: str, catalog: Catalog, *, after: int = 0) -> Iterator[Page]:
         """See `Journal.pages`."""
-        return pages_of(self.read(stream, after=after), catalog)
+        return self._scan(stream, after).pages(catalog, after)
 
-    def delete(self, stream: str, *, expected: int) -> Commit:
-        """See `Journal.delete`."""
-        raise NotImplementedError
+    def _scan(self, stream: str, after: int) -> StreamScan:
+        check_after(after)
+        with self._steady():
+            return StreamScan(self._env, self._index, self._loader, self._look, stream)
 
     def read_all(self, *, after: int = 0, category: str | None = None) -> Iterator[RecordedEvent]:
         """See `Journal.read_all`."""
         check_after(after)
-        self._look()
-        events = self._all_events((after + 1, 0), self._index.position)
-        return (event for event in events if category in (None, category_of(event.stream)))
-
-    def _all_events(self, place: Place, until: int) -> Iterator[RecordedEvent]:
-        while place[0] <= until:
-            events, place, error = log_events(self._env, self._index, start=place, until=until)
-            yield from events
-            if error:
-                raise error
+        with self._steady():
+            until = self._index.position
+        return JournalScan(self._env, self._index, self._loader, self._look, until=until, category=category).events(
+            after
+        )
 
     def head(self, stream: str) -> Head:
         """See `Journal.head`."""
-        self._look()
-        found = self._index.find(stream)
-        return Head(stream, found.durable.sequence, found.durable.digest) if found else Head(stream, 0, GENESIS)
+        with self._steady():
+            found = self._index.look(stream)
+            return found.head if found else Head(stream, 0, GENESIS)
 
     def streams(self, category: str | None = None) -> Iterator[Head]:
         """See `Journal.streams`."""
-        self._look()
-        return iter(self._index.heads(category))
+        with self._steady():
+            return list_heads(self._env, self._index, category, self._steady)
+
+    def delete(self, stream: str, *, expected: int) -> Commit:
+        """See `Journal.delete`. The bytes leave the file with the next `compact`, at the latest."""
+        writer = self._writing()
+        return writer.delete(self._index.own(stream), expected)
 
     def watch(self, notify: Callable[[], None], *, stream: str | None = None) -> Callable[[], None]:
         """See `Journal.watch`. With `readonly`, another process's commits are noticed within `poll_s` seconds."""
@@ -199,13 +221,48 @@ class LmdbJournal:
     def verify(self) -> Report:
         """Read everything again and say what is wrong with it; damage is reported, never raised."""
         self._look()
-        return examine(self._env, self._index)
+        return examine(self._env, self._index, self._loader)
+
+    def compact(self) -> Compaction:
+        """Seal everything, join small segments, and let go of chunks that nothing names; return what that did.
+
+        Appends and reads go on meanwhile. The space is used again; the file itself becomes smaller when the journal is
+        closed and `clew.journal.lmdb.compact` run on its directory. Waits until all is durable.
+
+        Raises:
+            ReadOnlyJournal, JournalClosed, JournalFull, AppendUnknown: as for `append`; nothing is lost by them.
+        """
+        return compact(self._env, self._index, self._writing(), self._sealing, self._loader)
+
+    def backup(self, folder: str | PathLike[str]) -> Path:
+        """Write a consistent copy of the journal as of now into `folder`, which must not exist; return its path.
+
+        Appends and reads go on meanwhile. The copy is compact, complete and synced when this returns, or not there.
+        Open it, or put it in place with `restore`.
+
+        Raises:
+            FileExistsError: there is something at `folder`.
+            OSError: it could not be written; what was written of it was removed.
+        """
+        self._look()
+        return back_up(self._env, Path(folder))
 
     def stats(self) -> Stats:
         """Return how large the journal is."""
         self._look()
         streams, events = self._index.count()
-        return Stats(self._env.size_bytes, self._env.map_bytes, events, streams)
+        free, page_bytes = self._env.free_pages()
+        return Stats(
+            bytes_on_disk=self._env.size_bytes,
+            free_bytes=free * page_bytes,
+            map_bytes=self._env.map_bytes,
+            events=events,
+            streams=streams,
+            sealed_events=self._index.sealed,
+            layout=self._env.meta.layout,
+            oldest_reader_s=self._env.oldest_reader_s(),
+            reader_lag=self._env.reader_lag(),
+        )
 
     def close(self) -> None:
         """See `Journal.close`. In a fork it does nothing: the files are the parent's."""
@@ -213,9 +270,13 @@ class LmdbJournal:
 
     def _look(self) -> None:
         """Make sure that this handle can read, and has seen what is durable."""
+        with self._steady():
+            pass
+
+    def _steady(self) -> AbstractContextManager[None]:
+        """See `_look`; and keep the index as it is, where it is another process that changes it."""
         self._env.check()
-        if self._writer is None:
-            self._tail.catch_up()
+        return nullcontext() if self._writer is not None else self._tail.steady()
 
     def _writing(self) -> Writer:
         self._env.check()
@@ -227,3 +288,10 @@ class LmdbJournal:
         writer = self._writing()
         check_cells(changes, conditions=True)
         return writer.change(changes)
+
+
+def _dictionary(env: Environment, number: int) -> bytes | None:
+    """Return the dictionary of that id which the journal keeps."""
+    with env.reading() as reader:
+        stored = reader.meta(dictionary_key(number))
+    return None if stored is None else open_dictionary(stored)

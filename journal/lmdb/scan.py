@@ -1,38 +1,218 @@
-"""Events out of the log in bounded pieces, each read in one short transaction and checked against its checksum."""
+"""Events of one stream in bounded pieces: out of its segments, then out of the log.
+
+What is where is looked up first and read then. Between the two a commit may have been sealed and dropped; then it is
+looked up again (`Moved`), and what the new look says is there.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
-from ..errors import CorruptRecord
-from ..event import RecordedEvent
+import msgspec
+
+from ..body import Body, unpack_parts
+from ..codec import Catalog
+from ..errors import CorruptRecord, JournalError, StreamDeleted
+from ..event import DATA_MARK, RecordedEvent
+from ..journal import Page
 from .environment import Environment
-from .frames import VALUE_HEADER_BYTES, Frame, Unreadable, count_of, read_frame
+from .frames import Frame, Unreadable, read_frame, read_stored
 from .index import MISSING, Index, Stream
+from .segment import Loader, Segment, open_segment, typed_one_by_one
 from .transaction import Reader
 
-__all__ = ["Place", "log_events", "stream_events"]
+__all__ = ["StreamScan", "body_of", "recorded"]
 
 _EVENTS_MAX: Final = 256
 _BYTES_MAX: Final = 1024 * 1024
+_SEALED_BYTES_MAX: Final = 64 * 1024
+_LOOKS_MAX: Final = 100
 
-Place: TypeAlias = "tuple[int, int]"
-"""Where to go on in the log: a position, and where its frame begins in its commit (0: to be found)."""
+T = TypeVar("T")
+
+Places: TypeAlias = "Sequence[tuple[int, int, int]]"
+"""Where events of a stream lie in the log: the commit, the position and the offset of each."""
 
 
-def stream_events(
-    env: Environment, index: Index, stream: Stream, *, after: int, until: int
-) -> tuple[list[RecordedEvent], CorruptRecord | None]:
-    """Return the next events of a stream above the sequence `after`, and what stopped before the next one, if anything.
+class Moved(Exception):
+    """What was looked up is no longer where it was."""
 
-    At least one event is returned when nothing did.
-    """
-    events: list[RecordedEvent] = []
-    places = index.places(stream, after, min(until - after, _EVENTS_MAX))
-    held = size_bytes = 0
-    value = memoryview(b"")
-    with env.reading() as reader:
+
+class _Piece(NamedTuple):
+    """Frames of the log that follow each other in their stream, with their positions; what stopped, if anything."""
+
+    frames: list[tuple[int, Frame]]
+    error: CorruptRecord | None
+
+
+class _Stored(NamedTuple):
+    """Causes and canonical bytes of events of the log that follow each other in their stream."""
+
+    causes: list[str]
+    stored: list[bytes]
+
+
+class _Sealed(NamedTuple):
+    """Segments of a stream that follow each other, with the last sequences in them."""
+
+    values: list[tuple[int, bytes]]
+
+
+class StreamScan:
+    """Reads one stream from a sequence on, as of the call."""
+
+    def __init__(self, env: Environment, index: Index, loader: Loader, refresh: Callable[[], None], name: str) -> None:
+        self._env = env
+        self._index = index
+        self._loader = loader
+        self._refresh = refresh
+        self._name = name
+        stream = self._look()
+        self._until = 0 if stream is None else stream.durable.sequence
+        self._reset = 0 if stream is None else stream.reset
+
+    def events(self, after: int) -> Iterator[RecordedEvent]:
+        """Yield recorded events above the sequence `after`."""
+        while after < self._until:
+            found = self._some(after, self._piece)
+            if isinstance(found, _Sealed):
+                for last, value in found.values:
+                    segment = self._open(last, value, after + 1)
+                    try:
+                        events = segment.events(after + 1, self._until)
+                    except Unreadable as error:
+                        raise self._corrupt(segment.first, error) from error
+                    yield from events
+                    after = last
+                continue
+            for position, frame in found.frames:
+                yield recorded(self._name, position, frame, self._loader)
+            after += len(found.frames)
+            if found.error is not None:
+                raise found.error
+
+    def pages(self, catalog: Catalog, after: int) -> Iterator[Page]:
+        """Yield typed events above the sequence `after`."""
+        while after < self._until:
+            found = self._some(after, self._stored)
+            if isinstance(found, _Sealed):
+                for last, value in found.values:
+                    yield from self._segment_pages(self._open(last, value, after + 1), catalog, after)
+                    after = last
+            elif isinstance(found, _Stored) and (events := _decoded(catalog, found.stored)) is not None:
+                yield Page(after + 1, found.causes, events)
+                after += len(events)
+            else:
+                # Something is old, large, unknown or damaged: one by one, which says what.
+                slow = self._some(after, self._piece)
+                if isinstance(slow, _Piece):
+                    page, error = _typed(self._name, slow, catalog, self._loader, after + 1)
+                    if page.events:
+                        yield page
+                    if error is not None:
+                        raise error
+                    after += len(slow.frames)
+
+    def _segment_pages(self, segment: Segment, catalog: Catalog, after: int) -> Iterator[Page]:
+        first = max(after + 1, segment.first)
+        typed = segment.typed(catalog, after)
+        error: JournalError | None = None
+        if typed is None:
+            causes, events = list[str](), list[msgspec.Struct]()
+            try:
+                for cause, event in typed_one_by_one(segment, catalog, after):
+                    causes.append(cause)
+                    events.append(event)
+            except JournalError as stopped:
+                error = stopped
+            except Unreadable as stopped:
+                error = self._corrupt(segment.first, stopped)
+            typed = causes, events
+        # A segment may have grown since the call, when it was sealed anew with later events.
+        count = self._until + 1 - first
+        if typed[1]:
+            whole = len(typed[1]) <= count
+            yield Page(first, *typed) if whole else Page(first, typed[0][:count], typed[1][:count])
+        if error is not None and len(typed[1]) < count:
+            raise error
+
+    def _look(self) -> Stream | None:
+        stream = self._index.look(self._name)
+        if stream is not None and stream.deleted is not None:
+            raise StreamDeleted(stream=self._name, sequence=stream.deleted.sequence, digest=stream.deleted.digest)
+        return stream
+
+    def _some(
+        self, after: int, read: Callable[[Reader, Stream, int, Sequence[tuple[int, int, int]]], T]
+    ) -> T | _Sealed:
+        """Return what comes next behind the sequence `after`: segments, or what `read` makes of a piece of the log."""
+        for _ in range(_LOOKS_MAX):
+            generation = self._index.generation
+            stream = self._look()
+            if stream is None or stream.reset != self._reset:
+                # Deleted, and begun again by an import.
+                raise StreamDeleted(stream=self._name, sequence=0, digest=b"")
+            sealed, places = self._index.places(stream, after, min(self._until - after, _EVENTS_MAX))
+            try:
+                with self._env.reading() as reader:
+                    if after < sealed:
+                        return self._segments(reader, stream, after + 1)
+                    if places:
+                        return read(reader, stream, after, places)
+                    raise Moved
+            except Moved:
+                self._refresh()
+                self._index.wait_settled()
+                if generation == self._index.generation:
+                    break
+        raise self._corrupt(after + 1, "the event is missing")
+
+    def _segments(self, reader: Reader, stream: Stream, sequence: int) -> _Sealed:
+        values: list[tuple[int, bytes]] = []
+        size_bytes = 0
+        for number, last, value in reader.segments(stream.number, sequence):
+            if number != stream.number:
+                break
+            values.append((last, bytes(value)))
+            size_bytes += len(value)
+            if last >= self._until or size_bytes >= _SEALED_BYTES_MAX:
+                break
+        if not values:
+            raise Moved
+        return _Sealed(values)
+
+    def _open(self, last: int, value: bytes, sequence: int) -> Segment:
+        try:
+            segment = open_segment(self._name, last, value, self._loader)
+        except Unreadable as error:
+            raise self._corrupt(sequence, error) from error
+        if segment.first > sequence:
+            raise self._corrupt(sequence, f"sequences {sequence} to {segment.first - 1} are missing")
+        return segment
+
+    def _stored(self, reader: Reader, stream: Stream, after: int, places: Places) -> _Stored | None:
+        """Read events of the log to be decoded together; None where the first of them is not for that."""
+        causes: list[str] = []
+        stored: list[bytes] = []
+        held, value, number = MISSING, memoryview(b""), stream.number
+        for sequence, (first, _, offset) in enumerate(places, after + 1):
+            if first != held:
+                try:
+                    held, value = first, _commit(reader, first)
+                except (Moved, Unreadable):
+                    break
+            found = read_stored(value, offset, number, sequence)
+            if found is None:
+                break
+            causes.append(found[0])
+            stored.append(found[1])
+        return _Stored(causes, stored) if stored else None
+
+    def _piece(self, reader: Reader, stream: Stream, after: int, places: Places) -> _Piece:
+        frames: list[tuple[int, Frame]] = []
+        held = size_bytes = 0
+        value = memoryview(b"")
         for sequence, (first, position, offset) in enumerate(places, after + 1):
             try:
                 # Events of one stream often lie in one commit.
@@ -42,72 +222,95 @@ def stream_events(
                 if not frame.intact or frame.number != stream.number or frame.sequence != sequence:
                     raise Unreadable("the event does not match its checksum")
             except Unreadable as error:
-                return events, CorruptRecord(where=f"{stream.name}, sequence {sequence}", reason=str(error))
-            events.append(_recorded(frame, stream, position))
-            size_bytes += len(frame.canonical)
+                return _Piece(frames, self._corrupt(sequence, error))
+            except Moved:
+                if frames:
+                    break
+                raise
+            frames.append((position, frame))
+            size_bytes += len(frame.stored)
             if size_bytes >= _BYTES_MAX:
                 break
-    return events, None
+        return _Piece(frames, None)
+
+    def _corrupt(self, sequence: int, reason: object) -> CorruptRecord:
+        return CorruptRecord(where=f"{self._name}, sequence {sequence}", reason=str(reason))
 
 
-def log_events(
-    env: Environment, index: Index, *, start: Place, until: int
-) -> tuple[list[RecordedEvent], Place, CorruptRecord | None]:
-    """Return the next events of the log up to the position `until`, where to go on, and what stopped, if anything."""
-    events: list[RecordedEvent] = []
-    place = start
-    size_bytes = 0
-    with env.reading() as reader:
-        try:
-            for position, frame, behind in _walk(reader, index.first_of(start[0]), start):
-                events.append(_recorded(frame, _stream_of(index, frame), position))
-                place = behind
-                size_bytes += len(frame.canonical)
-                if position == until or len(events) == _EVENTS_MAX or size_bytes >= _BYTES_MAX:
-                    return events, place, None
-            raise Unreadable("the event is missing from the log")
-        except Unreadable as error:
-            return events, place, CorruptRecord(where=f"position {place[0]}", reason=str(error))
-
-
-def _walk(reader: Reader, commit: int, start: Place) -> Iterator[tuple[int, Frame, Place]]:
-    """Yield what is in the log from `start` on, which is in `commit`: the position, the frame and the place behind it.
+def recorded(name: str, position: int, frame: Frame, loader: Loader) -> RecordedEvent:
+    """Return the event of a frame.
 
     Raises:
-        Unreadable: the frame at the place behind the last one cannot be found.
+        CorruptRecord: the parts of a large event cannot be told.
     """
-    position, offset = start
-    for first, value in reader.commits(commit):
-        beyond = first + count_of(value)
-        if not first <= position < beyond:
-            raise Unreadable("the event is missing from the log")
-        # Frames have different sizes, so without an offset those before ours are walked over.
-        at, offset = (position, offset) if offset else (first, VALUE_HEADER_BYTES)
-        while at < beyond:
-            frame = read_frame(value, offset)
-            at += 1
-            offset = frame.after if at < beyond else 0
-            if at > position:
-                yield position, frame, (at, offset)
-                position = at
+    body = body_of(name, frame, loader) if frame.in_parts else frame.stored
+    return RecordedEvent(name, frame.sequence, position, frame.recorded_at, frame.cause, frame.digest, body)
+
+
+def body_of(name: str, frame: Frame, loader: Loader) -> Body:
+    """Return the body of a large event.
+
+    Raises:
+        CorruptRecord: its parts cannot be told.
+    """
+    try:
+        return Body(unpack_parts(frame.stored), loader.chunk)
+    except msgspec.MsgspecError as error:
+        where = f"{name}, sequence {frame.sequence}"
+        raise CorruptRecord(where=where, reason=f"the parts of a large event cannot be told: {error}") from error
+
+
+def _decoded(catalog: Catalog, stored: Sequence[bytes]) -> list[msgspec.Struct] | None:
+    """Return the typed events of canonical bytes; None where one of them needs more than to be decoded."""
+    kinds: dict[bytes, int] = {}
+    kind_of: list[int] = []
+    data: list[list[bytes]] = []
+    for canonical in stored:
+        mark = canonical.find(DATA_MARK)
+        kind = canonical[:mark]
+        known = kinds.get(kind)
+        if known is None:
+            known = kinds[kind] = len(kinds)
+            data.append([])
+        kind_of.append(known)
+        data[known].append(canonical[mark + _MARK_BYTES : -1])
+    return catalog.decode_together(list(kinds), kind_of, [b"[" + b",".join(pieces) + b"]" for pieces in data])
+
+
+def _typed(
+    name: str, piece: _Piece, catalog: Catalog, loader: Loader, first_sequence: int
+) -> tuple[Page, JournalError | None]:
+    """Return the typed events of a piece, and what stopped before its end, if anything."""
+    decoders = catalog.decoders
+    causes: list[str] = []
+    events: list[msgspec.Struct] = []
+    for position, frame in piece.frames:
+        stored = frame.stored
+        mark = -1 if frame.in_parts else stored.find(DATA_MARK)
+        decode = decoders.get(stored[:mark]) if mark > 0 else None
+        try:
+            if decode is not None:
+                try:
+                    events.append(decode(stored[mark + _MARK_BYTES : -1]))
+                    causes.append(frame.cause)
+                    continue
+                except msgspec.MsgspecError:
+                    # Said again below, with its place.
+                    pass
+            events.append(catalog.decode(recorded(name, position, frame, loader)))
+            causes.append(frame.cause)
+        except JournalError as error:
+            return Page(first_sequence, causes, events), error
+    return Page(first_sequence, causes, events), piece.error
+
+
+_MARK_BYTES: Final = len(DATA_MARK)
 
 
 def _commit(reader: Reader, first: int) -> memoryview:
-    value = None if first == MISSING else reader.commit(first)
-    if value is None:
+    if first == MISSING:
         raise Unreadable("the event is missing from the log")
+    value = reader.commit(first)
+    if value is None:
+        raise Moved
     return value
-
-
-def _stream_of(index: Index, frame: Frame) -> Stream:
-    stream = index.numbered(frame.number)
-    if stream is None or not frame.intact:
-        named = stream.name if stream else f"stream number {frame.number}"
-        raise Unreadable(f"{named}, sequence {frame.sequence}: the event does not match its checksum")
-    return stream
-
-
-def _recorded(frame: Frame, stream: Stream, position: int) -> RecordedEvent:
-    return RecordedEvent(
-        stream.name, frame.sequence, position, frame.recorded_at, frame.cause, frame.digest, frame.canonical
-    )

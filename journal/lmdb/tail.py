@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 
 from ..errors import JournalClosed, JournalError
 from ..watch import Watchers
 from .environment import Environment
 from .index import Index
+from .transaction import Reader
 
 __all__ = ["Tail"]
 
@@ -17,40 +20,63 @@ _COMMITS_AT_ONCE = 256
 class Tail:
     """Keeps an index up with the log, and tells watchers, looking every `poll_s` seconds once there are any."""
 
-    def __init__(self, env: Environment, index: Index, watchers: Watchers, *, poll_s: float) -> None:
+    def __init__(
+        self, env: Environment, index: Index, watchers: Watchers | None = None, *, poll_s: float = 1.0
+    ) -> None:
         self._env = env
         self._index = index
-        self._watchers = watchers
+        self._watchers = watchers or Watchers()
         self._poll_s = poll_s
         self._lock = threading.Lock()
         self._last = self._named = 0
+        self._epoch = -1
         self._untold: set[str] = set()
+        self._everybody = False
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
     def catch_up(self) -> None:
         """Take in what the log has gained."""
+        with self.steady():
+            pass
+
+    @contextmanager
+    def steady(self) -> Generator[None]:
+        """Take in what the log has gained, and keep the index from beginning anew for as long as this lasts."""
         with self._lock:
             while self._take_in():
                 pass
+            yield
 
     def _take_in(self) -> bool:
         """Take in some commits; return whether there may be more."""
         with self._env.reading() as reader:
-            last = reader.last()
-            if last == self._last:
+            last, epoch = reader.last(), reader.epoch()
+            if epoch != self._epoch:
+                self._start_over(reader, epoch)
+            elif last == self._last:
                 return False
             for first, value in reader.names(self._named + 1):
-                self._index.learn_names(first, value)
+                self._index.learn_names(reader, first, value)
                 self._named = first
             for count, (first, value) in enumerate(reader.commits(self._last + 1), 1):
-                touched = self._index.learn(first, value)
+                touched = self._index.learn(reader, first, value)
                 if self._thread is not None:
                     self._untold |= touched
                 self._last = first
                 if count == _COMMITS_AT_ONCE:
                     return True
         return False
+
+    def _start_over(self, reader: Reader, epoch: int) -> None:
+        """Begin where the log begins now: something that lay in it was sealed or deleted."""
+        known = self._index.position
+        self._index.restart(reader)
+        if self._thread is not None and self._index.position > known:
+            # What came and was sealed since the last look touched streams that nobody can tell any more.
+            self._everybody = True
+        self._last = self._named = self._index.sealed
+        self._epoch = epoch
 
     def watch(self) -> None:
         """Look for news from now on."""
@@ -70,7 +96,11 @@ class Tail:
                 self._watchers.notify_all()
             with self._lock:
                 told, self._untold = self._untold, set()
-            self._watchers.notify(told)
+                everybody, self._everybody = self._everybody, False
+            if everybody:
+                self._watchers.notify_all()
+            else:
+                self._watchers.notify(told)
 
     def close(self) -> None:
         """Stop looking, tell the watchers, and let go of the files."""

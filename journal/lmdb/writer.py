@@ -9,9 +9,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
+from msgspec import structs
 
 from ..commit import Commit
 from ..errors import (
@@ -21,39 +24,75 @@ from ..errors import (
     JournalClosed,
     JournalError,
     JournalFull,
+    StreamDeleted,
     WrongExpectedSequence,
 )
 from ..event import NewEvent
 from ..journal import APPEND_BYTES_MAX, CellWrite, check_events, holds
 from ..watch import Watchers
+from .chunks import write_chunk
+from .compression import Codec
 from .directory import READERS_CHECK_S
 from .environment import Environment, NoRoom
 from .frames import START, End, encode, encode_names, value_header
-from .index import BROKEN, Index, Stream
+from .index import BROKEN, DELETED, GONE, Index, Stream
+from .record import StreamRecord, stream_key, write_record
 from .transaction import Transaction
 
-__all__ = ["Writer"]
+__all__ = ["Job", "Writer"]
+
+_NO_CHUNKS: Final[Mapping[bytes, bytes]] = {}
 
 BATCH_BYTES_MAX = 8 * 1024 * 1024
 """How much goes into one transaction; a single append may be larger."""
 
 
+class Sealing(Protocol):
+    """What seals the log in the background."""
+
+    due_events: int
+
+    def wake(self) -> None:
+        """Look whether there is something to seal."""
+        ...
+
+    def close(self) -> None:
+        """Stop after the transaction under way."""
+        ...
+
+
+class Job(NamedTuple):
+    """Work on what is sealed, done in a transaction of the writer.
+
+    `change` may be called more than once; what it returns is called after the commit, with no append under way.
+    """
+
+    change: Callable[[Transaction], Callable[[], None]]
+    size_bytes: int
+
+
 class _Write(msgspec.Struct, frozen=True, gc=False):
-    """What waits to be written: the frames of an append with its cells, or (without a stream) a change of cells."""
+    """What waits to be written: an append with its cells, or (without a stream) a change of cells, or a job."""
 
     commit: Commit
     stream: Stream | None
     frames: Sequence[bytes]
     end: End
+    chunks: Mapping[bytes, bytes]
     cells: Sequence[CellWrite]
     size_bytes: int
+    revive: bool = False
+    job: Job | None = None
 
 
 class Writer:
     """Takes appends from any thread and makes them durable in groups."""
 
-    def __init__(self, env: Environment, index: Index, watchers: Watchers, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, env: Environment, index: Index, watchers: Watchers, codec: Codec, clock: Callable[[], int]
+    ) -> None:
         self._env = env
+        self._codec = codec
         self._index = index
         self._watchers = watchers
         self._clock = clock
@@ -61,6 +100,9 @@ class Writer:
         self._waiting: list[_Write] = []
         self._sleeping = False
         self._next_look = 0.0
+        self._sealer: Sealing | None = None
+        self.named: set[bytes] | None = None
+        """While it is a set: the chunks that were named by what was written since."""
         # Held while the writer may sleep; whoever brings the first work lets it go.
         self._wake = threading.Lock()
         self._wake.acquire()
@@ -68,23 +110,40 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="clew-journal-writer", daemon=True)
         self._thread.start()
 
-    def append(self, stream: Stream, events: Sequence[NewEvent], expected: int, cells: Sequence[CellWrite]) -> Commit:
+    def attach(self, sealer: Sealing) -> None:
+        """Wake `sealer` from now on when the log has grown, and close it first."""
+        self._sealer = sealer
+        if self._index.position - self._index.sealed >= sealer.due_events:
+            sealer.wake()
+
+    def append(
+        self, stream: Stream, events: Sequence[NewEvent], expected: int, cells: Sequence[CellWrite], *, revive: bool
+    ) -> Commit:
         """Check, number and encode on this thread, and hand over to the writer."""
         now = self._clock()
         while True:
             before = stream.assigned
             if before.sequence != expected:
-                raise _refusal(stream, expected, before.sequence)
+                if before is GONE:
+                    stream = self._index.own(stream.name)
+                    continue
+                if not (revive and expected == 0 and before is DELETED):
+                    raise _refusal(stream, expected, before.sequence)
             # Not under the lock: to hash and copy megabytes would hold up every other stream. If another append to
             # this stream came between, `assigned` is no longer the same object, and we look again.
-            frames, end = encode(stream.name, stream.number, before, events, now)
+            start = START if before is DELETED else before
+            frames, end, chunks = encode(stream.name, stream.number, start, events, now)
             commit = Commit(
                 stream=stream.name, first_sequence=expected + 1, last_sequence=end.sequence, digest=end.digest
             )
             size_bytes = sum(map(len, frames))
-            if size_bytes > APPEND_BYTES_MAX:
+            if chunks:
+                chunks = {digest: write_chunk(content, self._codec) for digest, content in chunks.items()}
+                size_bytes += sum(map(len, chunks.values()))
                 check_events(stream.name, events)
-            write = _Write(commit, stream, frames, end, cells, size_bytes)
+            elif size_bytes > APPEND_BYTES_MAX:
+                check_events(stream.name, events)
+            write = _Write(commit, stream, frames, end, chunks, cells, size_bytes, before is DELETED)
             with self._lock:
                 if stream.assigned is before:
                     self._enqueue(write)
@@ -96,7 +155,40 @@ class Writer:
         commit = Commit()
         size_bytes = sum(len(cell.key) + len(cell.value or b"") for cell in cells)
         with self._lock:
-            self._enqueue(_Write(commit, None, (), START, cells, size_bytes))
+            self._enqueue(_Write(commit, None, (), START, _NO_CHUNKS, cells, size_bytes))
+        return commit
+
+    def submit(self, job: Job) -> Commit:
+        """Hand a job to the writer."""
+        commit = Commit()
+        with self._lock:
+            self._enqueue(_Write(commit, None, (), START, _NO_CHUNKS, (), job.size_bytes, job=job))
+        return commit
+
+    def delete(self, stream: Stream, expected: int) -> Commit:
+        """Refuse further appends to a stream, and let its events be removed behind those that are under way."""
+        while True:
+            with self._lock:
+                before = stream.assigned
+                if before is DELETED or (before.sequence == expected == 0):
+                    return self._nothing_to_delete(stream, expected)
+                if before is not GONE:
+                    if before.sequence != expected:
+                        raise _refusal(stream, expected, before.sequence)
+                    commit = Commit(stream=stream.name, first_sequence=1, last_sequence=expected, digest=before.digest)
+                    job = Job(partial(_remove, self._index, stream, before), 0)
+                    self._enqueue(_Write(commit, stream, (), before, _NO_CHUNKS, (), 0, job=job))
+                    stream.assigned, stream.ending = DELETED, before
+                    return commit
+            stream = self._index.own(stream.name)
+
+    def _nothing_to_delete(self, stream: Stream, expected: int) -> Commit:
+        end = stream.deleted or stream.ending
+        if end is not None and end.sequence != expected:
+            raise _refusal(stream, expected, end.sequence)
+        # Durable behind a deletion that may be under way.
+        commit = Commit(stream=stream.name)
+        self._enqueue(_Write(commit, None, (), START, _NO_CHUNKS, (), 0))
         return commit
 
     def _enqueue(self, write: _Write) -> None:
@@ -111,6 +203,8 @@ class Writer:
         """Take no more, and wait until what waits is durable; on the writer's own thread only the former."""
         if self._env.forked:
             return
+        if self._sealer is not None:
+            self._sealer.close()
         self._end("close() was called")
         if threading.current_thread() is not self._thread:
             self._thread.join()
@@ -182,22 +276,54 @@ class Writer:
 
     def _commit(self, batch: Sequence[_Write]) -> dict[int, CellConflict]:
         """Make a batch durable and visible; return the changes of cells that were refused, by their place in it."""
-        grown = [(write.stream, write.frames, write.end) for write in batch if write.stream]
+        grown = [(write.stream, write.frames, write.end) for write in batch if write.stream and write.frames]
         frames = [frame for write in batch for frame in write.frames]
-        new = list({stream.number: stream.name for stream, _, _ in grown if not stream.positions}.items())
+        new = list(
+            {stream.number: stream.name for stream, _, _ in grown if not (stream.positions or stream.recorded)}.items()
+        )
         first = self._index.position + 1
         conflicts: dict[int, CellConflict] = {}
+        done: list[Callable[[], None]] = []
 
         def change(txn: Transaction) -> None:
+            conflicts.clear()
+            done.clear()
+            self._prepare(txn, batch, first)
             if frames:
                 txn.append(first, b"".join((value_header(len(frames)), *frames)), encode_names(new) if new else None)
-            conflicts.clear()
             conflicts.update(_change_cells(txn, batch))
+            done.extend(write.job.change(txn) for write in batch if write.job is not None)
 
-        self._env.transact(change, size_bytes=sum(write.size_bytes for write in batch))
-        if grown:
-            self._index.publish(first, grown)
+        moving = any(write.job is not None for write in batch)
+        if moving:
+            self._index.begin_move()
+        try:
+            self._env.transact(change, size_bytes=sum(write.size_bytes for write in batch))
+            if grown:
+                self._publish(first, grown)
+            with self._lock if done else nullcontext():
+                for publish in done:
+                    publish()
+        finally:
+            if moving:
+                self._index.end_move()
         return conflicts
+
+    def _publish(self, first: int, grown: Sequence[tuple[Stream, Sequence[bytes], End]]) -> None:
+        self._index.publish(first, grown)
+        sealer = self._sealer
+        if sealer is not None and self._index.position - self._index.sealed >= sealer.due_events:
+            sealer.wake()
+
+    def _prepare(self, txn: Transaction, batch: Sequence[_Write], first: int) -> None:
+        """Put what the frames of a batch rest on: chunks, and records of streams that begin again."""
+        for write in batch:
+            for digest, chunk in write.chunks.items():
+                txn.add_chunk(digest, chunk)
+            if self.named is not None:
+                self.named.update(write.chunks)
+            if write.revive and write.stream is not None:
+                _record(txn, write.stream.record(), first)
 
     def _full(self, reason: str, _: _Write) -> JournalFull:
         return JournalFull(path=str(self._env.path), reason=reason)
@@ -211,23 +337,49 @@ class Writer:
             failed = failed + self._waiting
             self._waiting = []
             for write in failed:
-                if write.stream:
-                    write.stream.assigned = write.stream.durable
+                stream = write.stream
+                if stream:
+                    stream.assigned = stream.durable if stream.deleted is None else DELETED
         Commit.resolve_all((write.commit, error(write)) for write in failed)
 
 
 def _batches(waiting: Sequence[_Write]) -> Iterator[Sequence[_Write]]:
     """Cut what waits into transactions of bounded size."""
     start = size_bytes = 0
+    alone = False
     for number, write in enumerate(waiting):
-        if number > start and size_bytes + write.size_bytes > BATCH_BYTES_MAX:
+        # A deletion has a transaction of its own: it removes what was durable before it, and nothing that follows.
+        before, alone = alone, write.job is not None and write.stream is not None
+        if number > start and (size_bytes + write.size_bytes > BATCH_BYTES_MAX or before or alone):
             yield waiting[start:number]
             start, size_bytes = number, 0
         size_bytes += write.size_bytes
     yield waiting[start:]
 
 
+def _record(txn: Transaction, record: StreamRecord, began: int) -> None:
+    """Let a deleted stream begin again."""
+    record = structs.replace(record, began=began)
+    txn.set_stream(stream_key(record.name), write_record(record), record.number, record.name)
+    txn.count_removed(-1, 0)
+    txn.begin_epoch()
+
+
+def _remove(index: Index, stream: Stream, end: End, txn: Transaction) -> Callable[[], None]:
+    """Remove the events of a stream; those in the log are passed over until they are dropped."""
+    reset = index.position
+    record = stream.record(deleted=True, reset=reset, end=end)
+    txn.delete_segments(stream.number)
+    txn.set_stream(stream_key(stream.name), write_record(record), stream.number, stream.name)
+    txn.count_removed(1, end.sequence)
+    txn.begin_epoch()
+    return partial(index.publish_deleted, stream, reset, end)
+
+
 def _refusal(stream: Stream, expected: int, actual: int) -> JournalError:
+    if actual == DELETED.sequence:
+        end = stream.deleted or stream.ending or stream.durable
+        return StreamDeleted(stream=stream.name, sequence=end.sequence, digest=end.digest)
     if stream.damaged and actual == BROKEN.sequence:
         where = f"{stream.name}, sequence {stream.damaged}"
         return CorruptRecord(where=where, reason="the last event does not match its checksum, so nothing can follow it")

@@ -13,20 +13,21 @@ from typing import Any, NoReturn
 import lmdb
 
 from clew.journal import CellWrite, ClewError, Commit, Journal
-from clew.journal.contract.subject import append, note
+from clew.journal.contract.subject import append, noise, note
 from clew.journal.lmdb import LmdbJournal
+from clew.journal.sql import SqliteJournal
 
 
 class Child:
     """The commands."""
 
     def __init__(self) -> None:
-        self.journal: LmdbJournal | None = None
+        self.journal: LmdbJournal | SqliteJournal | None = None
         self.readers: list[object] = []
 
     def open(self, path: str, options: dict[str, Any]) -> int:
-        """Open the journal; answer with its number of events."""
-        self.journal = LmdbJournal(path, **options)
+        """Open the journal, in SQLite where that is a `.db`; answer with its number of events."""
+        self.journal = _opened(path, options)
         return self.journal.stats().events
 
     def close(self) -> None:
@@ -38,6 +39,10 @@ class Child:
         commit = self._open.append(stream, [note(text) for text in texts], expected=expected)
         commit.wait(timeout_s=30)
         return commit.last_sequence
+
+    def delete(self, stream: str, expected: int) -> None:
+        """Delete a stream; answer when that is durable."""
+        self._open.delete(stream, expected=expected).wait(timeout_s=30)
 
     def count(self, stream: str) -> int:
         """Answer with the number of events that can be read."""
@@ -53,7 +58,7 @@ class Child:
 
     def hold_readers(self, path: str, count: int) -> int:
         """Take up to `count` slots of LMDB's reader table and keep them; answer with how many there were."""
-        self.env = lmdb.open(path, readonly=True, max_dbs=4, max_readers=8, lib_version=0)
+        self.env = lmdb.open(path, readonly=True, max_dbs=9, max_readers=8, lib_version=0)
         while len(self.readers) < count:
             try:
                 self.readers.append(self.env.begin())
@@ -78,22 +83,25 @@ class Child:
 
     def break_data_file(self) -> None:
         """Let every write to the data file fail from now on, as a disk that is pulled out."""
-        data = self._open.path / "data.mdb"
+        path = self._open.path
+        files = {path / "data.mdb", path, Path(f"{path}-wal")}
         nowhere = os.open(os.devnull, os.O_RDONLY)
         for fd in list(Path("/proc/self/fd").iterdir()):
-            if fd.is_symlink() and fd.readlink() == data:
+            if fd.is_symlink() and fd.readlink() in files:
                 os.dup2(nowhere, int(fd.name))
 
     def queue(self, streams: list[str], size: int) -> list[object]:
         """Append a note to each stream without waiting; answer with how each of them ended."""
-        commits = [self._open.append(stream, [note("x" * size)], expected=0) for stream in streams]
+        commits = [
+            self._open.append(stream, [note(noise(size, seed))], expected=0) for seed, stream in enumerate(streams)
+        ]
         return [_outcome_of(commit) for commit in commits]
 
-    def fill(self, stream: str, text: str, expected: int) -> list[object]:
-        """Append one note after the other until one fails; answer with the last sequence and the error."""
+    def fill(self, stream: str, size: int, expected: int) -> list[object]:
+        """Append one note of noise after the other until one fails; answer with the last sequence and the error."""
         while True:
             try:
-                append(self._open, stream, text, expected=expected)
+                append(self._open, stream, noise(size, expected), expected=expected)
             except ClewError as error:
                 return [expected, _described(error)]
             expected += 1
@@ -113,7 +121,7 @@ class Child:
             "cells.get": lambda: journal.cells.get(b"cell"),
             "cells.scan": lambda: journal.cells.scan(b""),
             "cells.write": lambda: journal.cells.write([]),
-            "open again": lambda: LmdbJournal(journal.path, readonly=True),
+            "open again": lambda: _opened(str(journal.path), {"readonly": True}),
             "close": journal.close,
         }
         from_child, to_parent = os.pipe()
@@ -139,7 +147,7 @@ class Child:
     def append_until_killed(self, path: str, threads: int, options: dict[str, Any]) -> NoReturn:
         """Append from several threads to two streams each, and say so of each append that is durable."""
         os.write(1, b"starting\n")
-        journal = LmdbJournal(path, **options)
+        journal = _opened(path, options)
         for n in range(threads):
             threading.Thread(target=_acknowledge_appends, args=(journal, n), daemon=True).start()
         threading.Event().wait()
@@ -156,10 +164,14 @@ class Child:
         os.chdir(path)
 
     @property
-    def _open(self) -> LmdbJournal:
+    def _open(self) -> LmdbJournal | SqliteJournal:
         if self.journal is None:
             raise RuntimeError("the test has not opened a journal in this process")
         return self.journal
+
+
+def _opened(path: str, options: dict[str, Any]) -> LmdbJournal | SqliteJournal:
+    return SqliteJournal(path, **options) if path.endswith(".db") else LmdbJournal(path, **options)
 
 
 def _append_for_ever(journal: Journal) -> None:

@@ -11,6 +11,8 @@ import pytest
 from clew.journal import MemoryJournal
 from clew.journal.contract import CLAUSES, DURABLE_CLAUSES, Clause, Opener, check
 from clew.journal.lmdb import LmdbJournal
+from clew.journal.sql import SqliteJournal, SqlJournal
+from tests.journal.object_storage import ObjectStorage
 
 pytestmark = pytest.mark.contract
 
@@ -31,14 +33,29 @@ def test_the_lmdb_journal_keeps_the_contract(clause: Clause, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("clause", CLAUSES + DURABLE_CLAUSES, ids=_name)
+def test_the_lmdb_journal_keeps_the_contract_while_it_is_sealed(clause: Clause, tmp_path: Path) -> None:
+    clause(partial(LmdbJournal, tmp_path / "journal", seal_after=1, durability="relaxed"))
+
+
+@pytest.mark.parametrize("clause", CLAUSES + DURABLE_CLAUSES, ids=_name)
 def test_the_lmdb_journal_keeps_the_contract_in_a_map_that_must_grow(clause: Clause, tmp_path: Path) -> None:
     clause(partial(LmdbJournal, tmp_path / "journal", map_bytes=65536, durability="relaxed"))
+
+
+@pytest.mark.parametrize("clause", CLAUSES + DURABLE_CLAUSES, ids=_name)
+def test_the_sqlite_journal_keeps_the_contract(clause: Clause, tmp_path: Path) -> None:
+    clause(partial(SqliteJournal, tmp_path / "journal.db"))
+
+
+@pytest.mark.parametrize("clause", CLAUSES + DURABLE_CLAUSES, ids=_name)
+def test_the_sql_journal_keeps_the_contract_within_the_limits_of_a_durable_object(clause: Clause) -> None:
+    clause(partial(SqlJournal, ObjectStorage()))
 
 
 def test_the_contract_can_be_checked_in_one_call(tmp_path: Path) -> None:
     numbers = count()
 
-    check(lambda: partial(LmdbJournal, tmp_path / str(next(numbers)), durability="relaxed"))
+    check(lambda: partial(SqliteJournal, tmp_path / str(next(numbers))))
 
     assert next(numbers) == len(CLAUSES + DURABLE_CLAUSES)
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from clew.journal import MemoryJournal, NewEvent, import_history
-from clew.journal.lmdb import LmdbJournal
+from clew.journal import MemoryJournal, NewEvent, OutdatedJournal, import_history
+from clew.journal.lmdb import LmdbJournal, migrate
+from clew.journal.lmdb.directory import LAYOUT_VERSION
 
 HISTORIES = Path(__file__).parent.parent / "histories"
 
@@ -32,6 +33,17 @@ def test_a_journal_of_every_layout_opens_reads_and_goes_on(layout: Path, tmp_pat
     recorded = MemoryJournal()
     import_history(recorded, HISTORIES / f"robot-{layout.stem.removeprefix('lmdb-')}.jsonl")
 
+    older = layout.stem != f"lmdb-{LAYOUT_VERSION}"
+    if older:
+        with pytest.raises(OutdatedJournal, match="clew journal migrate"):
+            LmdbJournal(tmp_path)
+        with LmdbJournal(tmp_path, readonly=True) as journal:
+            assert list(journal.read("thread/t")) == list(recorded.read("thread/t"))
+            assert [head.stream for head in journal.streams()] == ["order/é/1", "thread/t"]
+            assert journal.verify().problems == []
+    assert migrate(tmp_path) == (int(layout.stem.removeprefix("lmdb-")), LAYOUT_VERSION)
+    assert migrate(tmp_path) == (LAYOUT_VERSION, LAYOUT_VERSION)
+
     with LmdbJournal(tmp_path) as journal:
         assert journal.verify().problems == []
         assert list(journal.read("thread/t")) == list(recorded.read("thread/t"))
@@ -40,6 +52,9 @@ def test_a_journal_of_every_layout_opens_reads_and_goes_on(layout: Path, tmp_pat
         more = NewEvent(b'{"event":"order.paid","version":1,"data":{"cents":6}}')
         journal.append("order/é/1", [more], expected=1).wait()
         assert journal.verify().problems == []
+        journal.compact()
+        assert journal.verify().problems == []
+        assert list(journal.read("thread/t")) == list(recorded.read("thread/t"))
 
 
 def test_there_is_a_golden_journal_of_the_present_layout() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.journal import GENESIS, chain
+from clew.journal import GENESIS, Journal, chain
 from clew.journal.contract.subject import text_of
 from clew.journal.lmdb import LmdbJournal
 from tests.journal.process import process
@@ -64,7 +64,7 @@ class Survivors:
     def __init__(self) -> None:
         self.ends: dict[str, tuple[int, bytes]] = {}
 
-    def check(self, journal: LmdbJournal, acknowledged: dict[str, int]) -> None:
+    def check(self, journal: Journal, acknowledged: dict[str, int]) -> None:
         heads = {head.stream: head for head in journal.streams()}
         assert set(heads) >= set(self.ends) | set(acknowledged)
         for stream, head in heads.items():

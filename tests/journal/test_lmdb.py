@@ -13,7 +13,7 @@ import lmdb
 import pytest
 
 from clew.journal import AppendUnknown, CellWrite, Commit, JournalClosed, RecordedEvent
-from clew.journal.contract.subject import append, appended, in_threads, note
+from clew.journal.contract.subject import append, appended, in_threads, noise, note
 from clew.journal.lmdb import LmdbJournal
 
 MEBIBYTE = 1024 * 1024
@@ -58,7 +58,7 @@ def test_a_read_that_was_begun_goes_on_over_a_growing_map(tmp_path: Path) -> Non
         reading = journal.read("order/1")
         first = next(reading)
 
-        append(journal, "order/2", "x" * 5 * MEBIBYTE)
+        append(journal, "order/2", noise(5 * MEBIBYTE))
 
         assert journal.stats().map_bytes > 5 * MEBIBYTE
         assert [event.sequence for event in (first, *reading)] == list(range(1, 1001))
@@ -72,7 +72,7 @@ def test_a_reader_that_stands_still_does_not_hold_up_the_writer(tmp_path: Path) 
         for reading in standing:
             next(reading)
 
-        append(journal, "order/2", "x" * 5 * MEBIBYTE)
+        append(journal, "order/2", noise(5 * MEBIBYTE))
 
         assert [sum(1 for _ in reading) for reading in standing] == [999, 999]
         assert list(cells) == []
@@ -87,17 +87,17 @@ def test_what_waits_is_written_in_transactions_of_bounded_size(tmp_path: Path) -
 
         journal.watch(stand_still, stream="order/0")
         append(journal, "order/0", "the writer stands still behind this one")
-        commits = [journal.append("order/1", [note("x" * MEBIBYTE)], expected=n) for n in range(30)]
-        commits.append(journal.append("order/2", [note("y" * MEBIBYTE)] * 12, expected=0))
+        commits = [journal.append("order/1", [note("x" * 60_000)], expected=n) for n in range(300)]
+        commits.append(journal.append("order/2", [note("y" * 60_000)] * 200, expected=0))
         commits.append(journal.append("order/3", [note("small")], expected=0))
         everything_waits.set()
         for commit in commits:
             commit.wait(timeout_s=60)
-        assert journal.stats().events == 44
+        assert journal.stats().events == 502
 
-    sizes = [len(value) // MEBIBYTE for value in log_values(tmp_path)]
+    counts = [len(value) // 60_000 for value in log_values(tmp_path)]
     # One append is never torn, and keeps its transaction to itself.
-    assert sizes == [0, 7, 7, 7, 7, 2, 12, 0]
+    assert counts == [0, 139, 139, 22, 200, 0]
 
 
 def test_an_event_costs_at_most_48_bytes_over_its_own_and_its_cause(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_an_event_costs_at_most_48_bytes_over_its_own_and_its_cause(tmp_path: Pa
 
 def log_values(path: Path) -> list[bytes]:
     """What the log of a closed journal holds."""
-    with lmdb.open(str(path), readonly=True, max_dbs=4, lib_version=0) as env:
+    with lmdb.open(str(path), readonly=True, max_dbs=9, lib_version=0) as env:
         log = env.open_db(b"log", create=False)
         with env.begin(db=log) as txn:
             return [value for _, value in txn.cursor()]
@@ -164,22 +164,22 @@ def test_a_signal_in_the_writer_closes_the_journal_and_strands_nobody(tmp_path: 
         journal.watch(stand_still, stream="order/0")
         stop = journal.watch(leave, stream="order/1")
         append(journal, "order/0", "the writer stands still behind this one")
-        commits = [journal.append("order/1", [note("x" * MEBIBYTE)], expected=n) for n in range(20)]
+        commits = [journal.append("order/1", [note("x" * 60_000)], expected=n) for n in range(300)]
         everything_waits.set()
 
-        # The first transaction takes seven of them, and then the signal comes.
-        for commit in commits[:7]:
+        # The first transaction takes so many of them, and then the signal comes.
+        for commit in commits[:139]:
             commit.wait(timeout_s=30)
-        for commit in commits[7:]:
+        for commit in commits[139:]:
             with pytest.raises(AppendUnknown):
                 commit.wait(timeout_s=30)
         stop()
         assert closed.wait(30)
         with pytest.raises(JournalClosed, match="stopped by a callback"):
-            journal.append("order/1", [note("x")], expected=7)
+            journal.append("order/1", [note("x")], expected=139)
 
     with LmdbJournal(tmp_path) as journal:
-        assert journal.head("order/1").sequence == 7
+        assert journal.head("order/1").sequence == 139
 
 
 async def test_many_tasks_that_wait_are_all_woken(tmp_path: Path) -> None:

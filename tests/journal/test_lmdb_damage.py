@@ -40,7 +40,7 @@ def flip(path: Path, text: bytes, at: int = 0) -> None:
 
 def change_log(path: Path, change: Callable[[lmdb.Transaction[bytes], bytes, bytearray], None], position: int) -> None:
     """Change the commit at `position` with LMDB's own means."""
-    with lmdb.open(str(path), max_dbs=4, lib_version=0) as env:
+    with lmdb.open(str(path), max_dbs=9, lib_version=0) as env:
         log = env.open_db(b"log", create=False)
         with env.begin(write=True, db=log) as txn:
             key = position.to_bytes(8, "big")

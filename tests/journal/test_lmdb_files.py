@@ -23,7 +23,7 @@ def make_journal(path: Path) -> None:
 
 
 def make_environment(path: Path) -> None:
-    with lmdb.open(str(path), max_dbs=4, lib_version=0) as env, env.begin(write=True) as txn:
+    with lmdb.open(str(path), max_dbs=9, lib_version=0) as env, env.begin(write=True) as txn:
         txn.put(b"somebody", b"else's", db=env.open_db(b"log", txn))
 
 
@@ -65,20 +65,20 @@ def of_another_byte_order(path: Path) -> None:
 
 
 def of_another_lmdb_format(path: Path) -> None:
-    with lmdb.open(str(path), max_dbs=4, lib_version=1) as env, env.begin(write=True) as txn:
+    with lmdb.open(str(path), max_dbs=9, lib_version=1) as env, env.begin(write=True) as txn:
         txn.put(b"somebody", b"else's")
 
 
 def of_a_newer_layout(path: Path) -> None:
     make_journal(path)
-    with lmdb.open(str(path), max_dbs=4, lib_version=0) as env, env.begin(write=True) as txn:
+    with lmdb.open(str(path), max_dbs=9, lib_version=0) as env, env.begin(write=True) as txn:
         meta = env.open_db(b"meta", txn)
         txn.put(b"journal", b'{"layout":99,"journal":"x","created_at":1,"more":true}', db=meta)
 
 
 def without_its_meta(path: Path) -> None:
     make_journal(path)
-    with lmdb.open(str(path), max_dbs=4, lib_version=0) as env, env.begin(write=True) as txn:
+    with lmdb.open(str(path), max_dbs=9, lib_version=0) as env, env.begin(write=True) as txn:
         txn.delete(b"journal", db=env.open_db(b"meta", txn))
 
 
@@ -103,7 +103,7 @@ def a_file_as_path(path: Path) -> None:
         (of_another_lmdb_format, "not an LMDB file of this format and kind of machine"),
         (make_environment, "this is not a journal"),
         (without_its_meta, "this is not a journal"),
-        (of_a_newer_layout, "written by a newer version of clew (layout 99, this one knows 1)"),
+        (of_a_newer_layout, "written by a newer version of clew (layout 99, this one knows 2)"),
         (a_directory_as_data_file, "data.mdb is not a file"),
         (a_file_as_path, "this is a file, and a journal is a directory"),
     ],
@@ -148,7 +148,7 @@ def test_a_journal_that_is_not_there_cannot_be_read(tmp_path: Path) -> None:
 def test_a_sound_file_may_lack_pages_that_were_freed_before_they_were_written(tmp_path: Path) -> None:
     with LmdbJournal(tmp_path) as journal:
         append(journal, "order/1", "a")
-    with lmdb.open(str(tmp_path), max_dbs=4, lib_version=0) as env:
+    with lmdb.open(str(tmp_path), max_dbs=9, lib_version=0) as env:
         with env.begin(write=True) as txn:
             cells = env.open_db(b"cells", txn)
             for n in range(20):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from clew.journal import JournalLocked
-from clew.journal.contract.subject import appended
+from clew.journal.contract.subject import appended, noise
 from clew.journal.lmdb import LmdbJournal
 from tests.journal.process import Process, Refused, process
 
@@ -26,7 +26,7 @@ def test_a_full_disk_loses_nothing_acknowledged_and_the_journal_goes_on_when_the
 ) -> None:
     with process() as writer:
         writer.call("open", str(tmp_path), {})
-        writer.call("append", "order/1", ["x" * size], 0)
+        writer.call("append", "order/1", [noise(size)], 0)
         writer.call("limit_file_size", (tmp_path / "data.mdb").stat().st_size + room)
         durable, error = fill_twice(writer, size)
         assert "File too large" in error["text"] or "Input/output error" in error["text"]
@@ -36,7 +36,7 @@ def test_a_full_disk_loses_nothing_acknowledged_and_the_journal_goes_on_when_the
         assert writer.call("problems") == []
 
     with LmdbJournal(tmp_path) as journal:
-        assert appended(journal, "order/1") == ["x" * size] * durable + ["y"]
+        assert appended(journal, "order/1") == [*(noise(size, n) for n in range(durable)), "y"]
         assert journal.verify().problems == []
 
 
@@ -51,7 +51,7 @@ def test_a_full_file_system_loses_nothing_acknowledged(tmp_path: Path) -> None:
     ballast = f"head -c 1000000 /dev/zero > {tmp_path}/ballast"
     with process("unshare", "-m", "sh", "-c", f'{mount} && {ballast} && exec "$@"', "sh") as writer:
         writer.call("open", str(tmp_path / "journal"), {})
-        writer.call("append", "order/1", ["x" * 30_000], 0)
+        writer.call("append", "order/1", [noise(30_000)], 0)
         durable, error = fill_twice(writer, 30_000)
         assert "No space left" in error["text"] or "Input/output error" in error["text"]
 
@@ -60,12 +60,12 @@ def test_a_full_file_system_loses_nothing_acknowledged(tmp_path: Path) -> None:
         assert writer.call("problems") == []
         writer.call("close")
         assert writer.call("open", str(tmp_path / "journal"), {"readonly": True}) == durable + 1
-        assert writer.call("texts", "order/1") == ["x" * 30_000] * durable + ["y"]
+        assert writer.call("texts", "order/1") == [*(noise(30_000, n) for n in range(durable)), "y"]
 
 
 def fill_twice(writer: Process, size: int) -> tuple[int, dict[str, str]]:
     """Append to `order/1` until the disk is full, twice; return how many events are durable, and the last error."""
-    durable, first = writer.call("fill", "order/1", "x" * size, 1)
+    durable, first = writer.call("fill", "order/1", size, 1)
     assert first["error"] == "JournalFull"
     assert "nothing of it was written" in first["text"]
     assert writer.call("count", "order/1") == durable
@@ -74,7 +74,7 @@ def fill_twice(writer: Process, size: int) -> tuple[int, dict[str, str]]:
     ends = writer.call("queue", [f"order/{n}" for n in range(2, 12)], 2_000_000)
     assert [end["error"] for end in ends] == ["JournalFull"] * 10
     assert [writer.call("count", f"order/{n}") for n in range(2, 12)] == [0] * 10
-    after, error = writer.call("fill", "order/1", "x" * size, durable)
+    after, error = writer.call("fill", "order/1", size, durable)
     assert error["error"] == "JournalFull"
     assert writer.call("count", "order/1") == after
     return after, error

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from clew.journal import JournalError, JournalLocked, ReadOnlyJournal
-from clew.journal.contract.subject import append, appended
+from clew.journal.contract.subject import append, appended, noise
 from clew.journal.lmdb import LmdbJournal
 from tests.journal.process import SCRIPT, Refused, process
 
@@ -79,7 +79,7 @@ def test_a_reading_process_follows_a_map_that_another_has_grown(tmp_path: Path) 
             next(reading)
 
             for n in range(3):
-                writer.call("append", "order/2", ["x" * 1024 * 1024], n)
+                writer.call("append", "order/2", [noise(1024 * 1024, n)], n)
 
             assert sum(1 for _ in reading) == 599
             assert len(appended(journal, "order/2")) == writer.call("count", "order/2") == 3
@@ -174,7 +174,7 @@ def test_slots_of_killed_readers_are_cleared_when_the_table_is_full(tmp_path: Pa
         append(journal, "order/1", "a")
         one.call("hold_readers", str(tmp_path), 20)
         # The journal keeps a slot for its next read, and gives it up when it moves its map: then somebody takes it.
-        append(journal, "order/1", "x" * 200_000)
+        append(journal, "order/1", noise(200_000))
         two.call("hold_readers", str(tmp_path), 20)
         one.kill()
         two.kill()

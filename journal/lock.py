@@ -1,7 +1,7 @@
-"""Who may open a journal: one handle a process, one writing process a journal.
+"""Who may open a journal on disk: one handle a process, one writing process a journal.
 
-LMDB's locks and ours are POSIX record locks, which belong to a process and not to a file handle: a second handle in
-the same process would share them, and closing it would drop them. So a process opens a journal once.
+The locks of LMDB, of SQLite and ours are POSIX record locks, which belong to a process and not to a file handle: a
+second handle in the same process would share them, and closing it would drop them. So a process opens a journal once.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from ..errors import JournalForked, JournalLocked
+from .errors import JournalForked, JournalLocked
 
 if sys.platform == "win32":
     import msvcrt
@@ -28,7 +28,7 @@ WRITER_FILE: Final = "writer.lock"
 # The byte that is locked lies far behind the text, which others must be able to read.
 _LOCKED_BYTE: Final = 1 << 30
 
-# Which process opened which directory: a record lock is a fact of the whole process, and so is this table.
+# Which process opened which journal: a record lock is a fact of the whole process, and so is this table.
 _claims: dict[tuple[int, int], int] = {}
 _guard = threading.Lock()
 
@@ -39,16 +39,19 @@ class _Holder(msgspec.Struct, frozen=True):
 
 
 class Claim:
-    """This process's hold on a journal directory, until `release`.
+    """This process's hold on the journal at `path`, which must be there, until `release`.
+
+    The lock of a journal that is a directory is a file in it; one that is a file says where its `lock_file` is.
 
     Raises:
         JournalLocked: this process has the journal open already.
         JournalForked: the process that this one was forked from has it open.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, lock_file: Path | None = None) -> None:
         found = path.stat()
         self._path = path
+        self._lock_file = lock_file or path / WRITER_FILE
         self._key = (found.st_dev, found.st_ino)
         self._pid = os.getpid()
         self._file: int | None = None
@@ -68,7 +71,7 @@ class Claim:
             JournalLocked: another process writes.
             OSError: the lock file cannot be written.
         """
-        file = os.open(self._path / WRITER_FILE, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
+        file = os.open(self._lock_file, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
         try:
             _lock(file)
         except (BlockingIOError, PermissionError):

@@ -1,0 +1,103 @@
+"""The thread that seals in the background: when there is enough to seal, or when nothing else happens."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import Final
+
+from ..errors import JournalClosed, JournalError, JournalFull
+from .index import Index
+from .sealing import Sealing
+
+__all__ = ["Sealer"]
+
+_log = logging.getLogger(__name__)
+
+_LOOK_S: Final = 1.0
+_IDLE_EVENTS: Final = 1000
+_FULL_S: Final = 30.0
+_PATIENCE: Final = ((100_000, 4.0), (200_000, 1.0))
+"""While others append and fewer events wait than this, it rests so many times as long as it works."""
+
+
+class Sealer:
+    """Seals once `after_events` are in the log, or a thousand and a second has passed without an append.
+
+    While others append it works a fifth of the time, and more when they bring more than it can seal.
+    """
+
+    def __init__(self, index: Index, sealing: Sealing, *, after_events: int) -> None:
+        self._index = index
+        self._sealing = sealing
+        self._after_events = after_events
+        self.due_events = min(after_events, _IDLE_EVENTS)
+        """With how many events in the log `wake` is to be called."""
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._due = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._begun: float = 0.0
+        self._position: int = 0
+
+    def wake(self) -> None:
+        """Look whether there is something to do, now and every second from now on."""
+        if self._thread is None:
+            with self._lock:
+                if self._thread is None and not self._ended.is_set():
+                    self._thread = threading.Thread(target=self._run, name="clew-journal-sealer", daemon=True)
+                    self._thread.start()
+        if self._waiting() >= self._after_events:
+            self._due.set()
+
+    def close(self) -> None:
+        """Stop after the transaction under way."""
+        with self._lock:
+            self._ended.set()
+        self._due.set()
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _waiting(self) -> int:
+        return self._index.position - self._index.sealed
+
+    def _run(self) -> None:
+        position: int | None = None
+        while not self._ended.is_set():
+            idle, position = position == self._index.position, self._index.position
+            if self._waiting() >= (self.due_events if idle else self._after_events):
+                if not self._seal():
+                    return
+                continue
+            self._due.wait(_LOOK_S)
+            self._due.clear()
+
+    def _seal(self) -> bool:
+        """Seal what there is; return whether to go on."""
+        before = self._index.sealed
+        self._begun, self._position = time.monotonic(), self._index.position
+        try:
+            self._sealing.cycle(self._pause)
+        except JournalFull:
+            # Appends are told by their own failures. Here it is worth another try when somebody has made room.
+            self._ended.wait(_FULL_S)
+        except JournalClosed:
+            return False
+        except JournalError:
+            _log.exception("sealing has stopped; the journal goes on, and its log grows")
+            return False
+        if self._index.sealed == before and not self._ended.is_set():
+            # Something in the log cannot be sealed: `verify` says what. Do not try again at once.
+            self._ended.wait(_FULL_S)
+        return not self._ended.is_set()
+
+    def _pause(self) -> bool:
+        """Leave the machine to others for a while, if they want it; return whether to go on."""
+        worked_s = time.monotonic() - self._begun
+        patience = next((times for events, times in _PATIENCE if self._waiting() < events), 0.0)
+        if self._index.position != self._position and patience:
+            self._ended.wait(min(worked_s * patience, _LOOK_S))
+        self._begun, self._position = time.monotonic(), self._index.position
+        return not self._ended.is_set()
