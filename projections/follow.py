@@ -1,4 +1,4 @@
-"""Follow a stream or the whole journal: catch up, then stay live, in one loop.
+"""Follow a stream, a category or the whole journal: catch up, then stay live, in one loop.
 
 There is no buffer between the writer and a follower: the journal itself is one. A follower that is slow reads later;
 it costs nothing in between and appends never wait for it.
@@ -14,7 +14,7 @@ from itertools import islice
 from types import TracebackType
 from typing import Self
 
-from ..journal import Journal, JournalClosed, RecordedEvent
+from ..journal import Journal, JournalClosed, RecordedEvent, category_of
 
 __all__ = ["Follow"]
 
@@ -23,24 +23,41 @@ PAGE = 256
 
 
 class Follow:
-    """The events of `stream` (or of every stream) after a place, as they become durable.
+    """The events of a stream, of all streams of a category, or of the journal after a place, as they become durable.
 
-    `after` is a sequence of the stream, or a position of the journal where no stream is given; resume by giving the
-    last one you saw. Iterate with `for` or `async for`, inside `with` or `async with`; the iteration ends when the
-    journal closes or `stop` is called. With `live=False` it ends once it has caught up.
+    `after` is a sequence where a stream is given, else a position of the journal; resume by giving the last one you
+    saw, or the follower's own `after`, which has also passed what was not asked for. Iterate with `for` or
+    `async for`, inside `with` or `async with`; the iteration ends when the journal closes or `stop` is called. With
+    `live=False` it ends once it has caught up. The follower is woken by the journal's writer and holds at most a page
+    of events, however far behind it is. A stream that is deleted meanwhile raises `StreamDeleted` where it is read
+    next; followers of a category or of everything do not see the events of deleted streams.
 
     ```python
     async with Follow(journal, "order/1042", after=7) as events:
         async for event in events:
             print(event.sequence, event.type.name)
     ```
+
+    Raises:
+        ValueError: `after` is below 0, or both a stream and a category are given.
     """
 
-    def __init__(self, journal: Journal, stream: str | None = None, *, after: int = 0, live: bool = True) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        stream: str | None = None,
+        *,
+        category: str | None = None,
+        after: int = 0,
+        live: bool = True,
+    ) -> None:
         if after < 0:
             raise ValueError(f"after is a sequence or position from 0, not {after}")
+        if stream is not None and category is not None:
+            raise ValueError(f"follow the stream {stream!r} or the category {category!r}, not both")
         self._journal = journal
         self._stream = stream
+        self._category = category
         self._live = live
         self.after = after
         self._stopped = threading.Event()
@@ -114,9 +131,12 @@ class Follow:
                 page = self._page()
                 for event in self._note(page):
                     yield event
-                if not page:
-                    if closed or not self._live:
-                        return
+                if page:
+                    # Whoever else is on the loop gets a turn, also while nothing of a long way is for this follower.
+                    await asyncio.sleep(0)
+                elif closed or not self._live:
+                    return
+                else:
                     await grew.wait()
         finally:
             self._wakers.discard(wake)
@@ -132,22 +152,25 @@ class Follow:
         # What was durable when the journal closed can no longer be read from it; resume after reopening.
         if self._journal.closed or self._stopped.is_set():
             return []
-        read = self._journal.read_all if self._stream is None else self._read_stream
         try:
-            return list(islice(read(after=self.after), PAGE))
+            # A category is picked out here, so that what is passed over is read once and not at every wake.
+            events = (
+                self._journal.read_all(after=self.after)
+                if self._stream is None
+                else self._journal.read(self._stream, after=self.after)
+            )
+            return list(islice(events, PAGE))
         except JournalClosed:
             # It closed since we looked; the next look at it ends the iteration.
             return []
-
-    def _read_stream(self, *, after: int) -> Iterator[RecordedEvent]:
-        return self._journal.read(self._stream or "", after=after)
 
     def _note(self, page: list[RecordedEvent]) -> Iterator[RecordedEvent]:
         for event in page:
             if self._stopped.is_set():
                 return
             self.after = event.position if self._stream is None else event.sequence
-            yield event
+            if self._category is None or category_of(event.stream) == self._category:
+                yield event
 
     def _wake(self) -> None:
         for wake in list(self._wakers):

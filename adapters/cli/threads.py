@@ -7,8 +7,8 @@ from typing import Annotated
 import msgspec
 import typer
 
-from ...journal import Journal
-from ...projections import ThreadView, project, thread_view
+from ...journal import Head, Journal, StreamDeleted
+from ...projections import ThreadRow, fold_rows, thread_list
 from .opening import DEFAULT_JOURNAL, AsJson, JournalPath, open_journal
 from .render import Column, console, safe, time_of, write_json, write_table
 
@@ -49,7 +49,10 @@ def threads(
     Works while another process writes to the journal, as do all commands that only read.
     """
     with open_journal(journal, readonly=True) as opened:
-        rows = [_row(opened, head.stream) for head in opened.streams("thread")]
+        # A runner may have kept the list; what it has not folded yet is folded here, in one pass.
+        kept = dict(fold_rows(opened, thread_list).scan())
+        heads = [head for head in opened.streams("thread") if not head.deleted]
+        rows = [_row(opened, head, kept.get(head.stream, ThreadRow())) for head in heads]
     if owner is not None:
         rows = [row for row in rows if row.owner == owner]
     if as_json:
@@ -59,21 +62,26 @@ def threads(
     return 0
 
 
-def _row(journal: Journal, stream: str) -> _Row:
-    view, last_at = ThreadView(), 0
-    for event in journal.read(stream):
-        view, last_at = project(thread_view, [event], view), event.recorded_at
+def _row(journal: Journal, head: Head, row: ThreadRow) -> _Row:
     return _Row(
-        thread=stream.partition("/")[2],
-        owner=view.owner,
-        title=view.title,
-        status=view.status,
-        runs=len(view.runs),
-        steps=sum(run.steps for run in view.runs),
-        tokens=view.usage.input_tokens + view.usage.output_tokens,
-        sequence=view.sequence,
-        last_at=last_at,
+        thread=head.stream.partition("/")[2],
+        owner=row.owner,
+        title=row.title,
+        status=row.status,
+        runs=row.runs,
+        steps=row.steps,
+        tokens=row.usage.input_tokens + row.usage.output_tokens,
+        sequence=row.sequence,
+        last_at=row.last_at if head.sequence == row.sequence else _last_at(journal, head),
     )
+
+
+def _last_at(journal: Journal, head: Head) -> int:
+    """Return when a stream ended whose last events are not known to this version."""
+    try:
+        return max(event.recorded_at for event in journal.read(head.stream, after=head.sequence - 1))
+    except StreamDeleted:
+        return 0
 
 
 def _cells(row: _Row) -> list[str]:

@@ -9,10 +9,18 @@ import pytest
 
 from clew.journal import Journal, MemoryJournal
 from clew.journal.lmdb import LmdbJournal
+from clew.journal.sql import SqliteJournal
 
 
-@pytest.fixture(params=["memory", "lmdb"])
+@pytest.fixture(params=["memory", "lmdb", "sqlite"])
 def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]:
-    opened: Journal = MemoryJournal() if request.param == "memory" else LmdbJournal(tmp_path / "journal")
+    opened: Journal
+    match request.param:
+        case "lmdb":
+            opened = LmdbJournal(tmp_path / "journal")
+        case "sqlite":
+            opened = SqliteJournal(tmp_path / "journal.db")
+        case _:
+            opened = MemoryJournal()
     yield opened
     opened.close()
