@@ -82,8 +82,11 @@ class Claim:
             os.close(file)
             raise
         self._file = file
-        os.ftruncate(file, 0)
-        os.write(file, msgspec.json.encode(_Holder(self._pid, _program())))
+        # To make a file shorter costs the file system a sync of its own, so it is done where it must be.
+        name = msgspec.json.encode(_Holder(self._pid, _program()))
+        os.write(file, name)
+        if os.fstat(file).st_size > len(name):
+            os.ftruncate(file, len(name))
 
     def release(self) -> None:
         """Let go. In a fork this does nothing: the hold is the parent's."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,9 +9,9 @@ from typing import Final, NamedTuple
 
 from ..lock import Claim
 from ..place import sync_folder
-from .directory import map_files
+from .directory import COMPACTING, clear_scratch, copy_data, map_files, refusing
 from .environment import Environment
-from .files import DATA_FILE, LOCK_FILE
+from .files import DATA_FILE, LOCK_FILE, check_files
 from .frames import Unreadable, count_of, parts_of
 from .index import Index
 from .sealing import SealedRun, Sealing, cut
@@ -218,19 +217,22 @@ def shrink(path: Path) -> tuple[int, int]:
     The new file is made beside the old one and moved into its place, so that a crash leaves one of them whole.
 
     Raises:
-        JournalLocked: somebody has the journal open.
+        JournalLocked: somebody writes to the journal.
+        ForeignJournal: it is not a journal.
         OSError: it could not be written; the journal is as it was.
     """
     claim = Claim(path)
     try:
         claim.lock()
+        clear_scratch(path)
         before = (path / DATA_FILE).stat().st_size
-        with tempfile.TemporaryDirectory(prefix=".compact-", dir=path) as scratch:
-            with map_files(path, readonly=True) as env:
-                env.copy(scratch, compact=True)
+        with tempfile.TemporaryDirectory(prefix=COMPACTING, dir=path) as scratch:
+            with refusing(path):
+                check_files(path)
+                env = map_files(path, readonly=True)
+            with env:
+                copy_data(env, Path(scratch))
             new = Path(scratch) / DATA_FILE
-            with new.open("rb") as file:
-                os.fsync(file.fileno())
             after = new.stat().st_size
             if after < before:
                 new.replace(path / DATA_FILE)

@@ -7,7 +7,6 @@ readable when a later version ships another.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 from typing import Final
@@ -36,14 +35,19 @@ class _Local(threading.local):
 
 
 class Codec:
-    """Compresses with the shipped dictionary, and decompresses with the one that was used.
+    """Compresses with the shipped dictionary, and decompresses with the one that was used."""
 
-    `stored` returns a dictionary that the journal keeps, by its id.
-    """
-
-    def __init__(self, stored: Callable[[int], bytes | None]) -> None:
-        self._stored = stored
+    def __init__(self) -> None:
+        self._kept: dict[int, bytes] = {}
         self._local = _Local()
+
+    def learn(self, stored: bytes) -> None:
+        """Take in a dictionary that the journal keeps; one that is damaged is not known."""
+        try:
+            raw = open_dictionary(stored)
+        except ValueError:
+            return
+        self._kept[zstandard.ZstdCompressionDict(raw).dict_id()] = raw
 
     def compress(self, raw: bytes, *, dictionary: bool) -> tuple[int, bytes]:
         """Return how it was done, and the bytes, which are never more than `raw`."""
@@ -88,7 +92,7 @@ class Codec:
 
     def _with_dictionary(self, number: int) -> zstandard.ZstdDecompressor:
         shipped, raw = shipped_dictionary()
-        stored = raw if shipped == number else self._stored(number)
+        stored = raw if shipped == number else self._kept.get(number)
         if stored is None:
             raise ValueError(f"its dictionary ({number}) is missing")
         return zstandard.ZstdDecompressor(dict_data=zstandard.ZstdCompressionDict(stored))

@@ -24,9 +24,13 @@ from .files import DATA_FILE, LOCK_FILE
 from .transaction import DATABASES, Databases
 
 __all__ = [
+    "COMPACTING",
     "LAYOUT_VERSION",
     "READERS_CHECK_S",
+    "REPAIRING",
     "Meta",
+    "clear_scratch",
+    "copy_data",
     "create",
     "encode_meta",
     "map_files",
@@ -43,6 +47,12 @@ READERS_CHECK_S: Final = 1.0
 
 _META_KEY: Final = b"journal"
 _NEW: Final = ".new-"
+COMPACTING: Final = ".compact-"
+"""How the folder begins in which a smaller data file is made."""
+
+REPAIRING: Final = ".repair-"
+"""How the folder begins in which a repaired journal is made."""
+
 _DENIED: Final = frozenset({errno.EACCES, errno.EROFS, errno.EPERM})
 
 
@@ -63,8 +73,7 @@ class Meta(msgspec.Struct, frozen=True):
 
 def create(path: Path) -> None:
     """Make an empty journal: it is built beside and moved into place, so that a crash leaves all of it or nothing."""
-    for left in path.glob(f"{_NEW}*"):
-        shutil.rmtree(left)
+    clear_scratch(path)
     new = Path(tempfile.mkdtemp(prefix=_NEW, dir=path))
     key, meta = encode_meta(Meta(LAYOUT_VERSION, str(uuid.uuid4()), time.time_ns()))
     with map_files(new, readonly=False, lock=False, map_bytes=1 << 20) as env:
@@ -75,6 +84,28 @@ def create(path: Path) -> None:
     shutil.rmtree(new)
     sync_folder(path)
     sync_folder(path.parent)
+
+
+def clear_scratch(path: Path) -> None:
+    """Remove what was being made here when its maker died. Only who has the writer's lock may do so."""
+    for prefix in (_NEW, COMPACTING, REPAIRING):
+        for left in path.glob(f"{prefix}*"):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def copy_data(env: lmdb.Environment, folder: Path) -> None:
+    """Write a compact and consistent copy of the data file into `folder`, and sync it.
+
+    Raises:
+        OSError: it could not be written; mostly there is no room.
+    """
+    try:
+        env.copy(str(folder), compact=True)
+    except lmdb.Error as error:
+        reason = os.strerror(error.code) if error.code > 0 else str(error)
+        raise OSError(max(error.code, errno.EIO), f"the copy could not be written ({reason})", str(folder)) from error
+    with (folder / DATA_FILE).open("rb") as file:
+        os.fsync(file.fileno())
 
 
 def probe(path: Path) -> Meta:

@@ -20,7 +20,7 @@ import lmdb
 
 from ..errors import CorruptRecord, JournalClosed, JournalForked, OutdatedJournal
 from ..lock import Claim
-from .directory import LAYOUT_VERSION, Meta, create, map_files, no_slot, probe, refusing
+from .directory import LAYOUT_VERSION, Meta, clear_scratch, copy_data, create, map_files, no_slot, probe, refusing
 from .files import DATA_FILE, check_files, check_place
 from .gate import Gate
 from .transaction import Databases, FirstLayoutReader, Reader, Transaction
@@ -101,6 +101,8 @@ class Environment:
                     sync_meta=not self._relaxed,
                 )
                 self._databases = self._open_databases()
+                found = (path / DATA_FILE).stat()
+                self._file = (found.st_dev, found.st_ino)
                 self._reader = Reader if self.meta.layout > 1 else FirstLayoutReader
         except BaseException:
             self._claim.release()
@@ -118,6 +120,7 @@ class Environment:
         meta = probe(self.path)
         if not self.readonly:
             self._claim.lock()
+            clear_scratch(self.path)
             # Another process may have migrated it before we had the lock.
             meta = probe(self.path)
             if meta.layout < LAYOUT_VERSION and not self._migrating:
@@ -132,6 +135,18 @@ class Environment:
             # Else it would stay open as long as somebody looks at the error.
             self._env.close()
             raise
+
+    def check_file(self) -> None:
+        """Refuse to go on with a data file that is no longer the journal's.
+
+        Raises:
+            JournalClosed: it was replaced, by a compaction, a repair or a restore.
+        """
+        with suppress(FileNotFoundError):
+            found = (self.path / DATA_FILE).stat()
+            if (found.st_dev, found.st_ino) != self._file:
+                self.ended = self.ended or "its data file was replaced by a compact, repair or restore"
+        self.check()
 
     def exclude_writers(self) -> None:
         """Let no process write from now on, this one included.
@@ -210,7 +225,7 @@ class Environment:
             with self._gate.alone():
                 self._env.set_mapsize(_roomy(self.map_bytes, 2 * self.size_bytes + _COPY_ROOM_BYTES))
         with self._gate_held():
-            self._env.copy(str(path), compact=True)
+            copy_data(self._env, path)
 
     @contextmanager
     def _gate_held(self) -> Generator[None]:

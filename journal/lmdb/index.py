@@ -15,7 +15,7 @@ from ..event import GENESIS, Head, check_stream
 from .environment import Environment
 from .frames import START, VALUE_HEADER_BYTES, End, Place, Unreadable, count_of, read_names, read_place
 from .record import StreamRecord, read_record, stream_key
-from .segment import check_segment
+from .segment import check_segment, read_header
 from .transaction import Reader
 
 __all__ = ["BROKEN", "DELETED", "GONE", "MISSING", "SEALED_UNKNOWN", "Index", "Stream"]
@@ -141,9 +141,13 @@ class Index:
         if found is not None:
             return found
         with self._env.reading() as reader:
-            loaded = _load(reader, name)
+            loaded = self.recall(reader, name)
         # It may have come into memory meanwhile, with events that were not there before.
         return self._by_name.get(name) or loaded
+
+    def recall(self, reader: Reader, name: str) -> Stream | None:
+        """Return what is recorded of a stream that is not in memory, to read from; damage is left to the reading."""
+        return _load(reader, name, check=False)
 
     def own(self, name: str) -> Stream:
         """Return the one `Stream` of that name that appends go through, numbered now if it is new.
@@ -350,13 +354,13 @@ class Index:
     def _begun(self, reader: Reader, number: int, name: str) -> Stream:
         """Return a stream that the log says has begun in it: it may be recorded already, sealed or deleted."""
         recorded, loaded = reader.name(number), _load(reader, name)
-        if (recorded in (None, name)) and (loaded is None) == (recorded is None):
-            if loaded is None:
-                return Stream(name, number)
-            if loaded.number == number:
-                return loaded
-        self._note(f"{name}: its record and its number {number} do not agree, or are damaged")
-        return _broken(Stream(name, number))
+        if recorded is None and loaded is None:
+            return Stream(name, number)
+        if loaded is None or loaded.number != number:
+            loaded = _broken(Stream(name, number))
+        if recorded != name or loaded.number != number or not loaded.recorded:
+            self._note(f"{name}: its record and its number {number} do not agree, or are damaged")
+        return loaded
 
     def _recall(self, reader: Reader, number: int) -> Stream | None:
         """Load a stream that has begun before the log did."""
@@ -369,7 +373,7 @@ class Index:
         self.damage = self.damage or damage
 
 
-def _load(reader: Reader, name: str) -> Stream | None:
+def _load(reader: Reader, name: str, *, check: bool = True) -> Stream | None:
     """Return what is recorded of a stream, as if it had no events in the log; None when nothing is."""
     key = stream_key(name)
     value = reader.stream(key)
@@ -379,11 +383,11 @@ def _load(reader: Reader, name: str) -> Stream | None:
         record = read_record(key, value)
     except Unreadable:
         return _broken(Stream(name, MISSING))
-    return load_record(reader, record)
+    return load_record(reader, record, check=check)
 
 
-def load_record(reader: Reader, record: StreamRecord) -> Stream:
-    """Return the stream of a record, as if it had no events in the log."""
+def load_record(reader: Reader, record: StreamRecord, *, check: bool = False) -> Stream:
+    """Return the stream of a record, as if it had no events in the log; with `check`, fit to be appended to."""
     stream = Stream(record.name, record.number)
     stream.began, stream.reset, stream.recorded = record.began, record.reset, True
     if record.deleted:
@@ -393,7 +397,7 @@ def load_record(reader: Reader, record: StreamRecord) -> Stream:
     if found is not None:
         last, value = found
         try:
-            header = check_segment(value)
+            header = check_segment(value) if check else read_header(value)
         except Unreadable:
             stream.sealed = last
             stream.durable = End(last, GENESIS, 0)

@@ -11,7 +11,6 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -27,7 +26,7 @@ from .backup import back_up
 from .cells import LmdbCells
 from .chunks import ChunkStore
 from .compaction import Compaction, compact
-from .compression import Codec, dictionary_key, open_dictionary
+from .compression import Codec
 from .environment import Durability, Environment
 from .heads import list_heads
 from .index import Index
@@ -107,9 +106,9 @@ class LmdbJournal:
         )
         self._index = Index(self._env)
         self._watchers = Watchers()
-        self._codec = Codec(partial(_dictionary, self._env))
+        self._codec = Codec()
         self._loader = Loader(self._codec, ChunkStore(self._env, self._codec).load)
-        self._tail = Tail(self._env, self._index, self._watchers, poll_s=poll_s)
+        self._tail = Tail(self._env, self._index, self._codec, self._watchers, poll_s=poll_s)
         self._writer: Writer | None = None
         try:
             self._tail.catch_up()
@@ -184,7 +183,7 @@ class LmdbJournal:
     def _scan(self, stream: str, after: int) -> StreamScan:
         check_after(after)
         with self._steady():
-            return StreamScan(self._env, self._index, self._loader, self._look, stream)
+            return StreamScan(self._env, self._index, self._loader, self._look, stream, after)
 
     def read_all(self, *, after: int = 0, category: str | None = None) -> Iterator[RecordedEvent]:
         """See `Journal.read_all`."""
@@ -288,10 +287,3 @@ class LmdbJournal:
         writer = self._writing()
         check_cells(changes, conditions=True)
         return writer.change(changes)
-
-
-def _dictionary(env: Environment, number: int) -> bytes | None:
-    """Return the dictionary of that id which the journal keeps."""
-    with env.reading() as reader:
-        stored = reader.meta(dictionary_key(number))
-    return None if stored is None else open_dictionary(stored)

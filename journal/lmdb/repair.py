@@ -25,7 +25,7 @@ from ..place import sync_folder
 from ..report import Report
 from .chunks import ChunkStore, open_chunk
 from .compression import Codec, dictionary_key, open_dictionary, shipped_dictionary, write_dictionary
-from .directory import LAYOUT_VERSION, create, encode_meta
+from .directory import LAYOUT_VERSION, REPAIRING, clear_scratch, create, encode_meta
 from .environment import Environment
 from .files import DATA_FILE, LOCK_FILE
 from .frames import Unreadable
@@ -73,11 +73,12 @@ def repair(path: Path) -> Repair:
     env = Environment(path, readonly=True)
     try:
         env.exclude_writers()
+        clear_scratch(path)
         loader = _loader(env)
         before = _examined(env, loader)
         if before.clean:
             return Repair(before.events, before.streams, (), None)
-        with tempfile.TemporaryDirectory(prefix=".repair-", dir=path) as scratch:
+        with tempfile.TemporaryDirectory(prefix=REPAIRING, dir=path) as scratch:
             damaged: list[Damaged] = []
             report = _rewrite(env, loader, Path(scratch), damaged.append)
             quarantined = [f"{one.what}: {one.reason}" for one in damaged]
@@ -89,19 +90,13 @@ def repair(path: Path) -> Repair:
 
 
 def _loader(env: Environment) -> Loader:
-    codec = Codec(partial(_dictionary, env))
+    codec = Codec()
     return Loader(codec, ChunkStore(env, codec).load)
-
-
-def _dictionary(env: Environment, number: int) -> bytes | None:
-    with env.reading() as reader:
-        stored = reader.meta(dictionary_key(number))
-    return None if stored is None else open_dictionary(stored)
 
 
 def _examined(env: Environment, loader: Loader) -> Report:
     index = Index(env)
-    Tail(env, index).catch_up()
+    Tail(env, index, loader.codec).catch_up()
     report = examine(env, index, loader)
     if index.damage:
         report.add(index.damage)

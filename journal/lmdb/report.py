@@ -103,6 +103,8 @@ class _Examination:
             stored = list(reader.dictionaries())
             if not reader.sealed_is_known():
                 self._report.add(SEALED_UNKNOWN)
+            if not reader.marks_are_known():
+                self._report.add("the marks of the epoch or of what was deleted do not match their checksums")
         for _, value in stored:
             try:
                 open_dictionary(value)

@@ -7,6 +7,7 @@ looked up again (`Moved`), and what the new look says is there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
@@ -62,15 +63,31 @@ class _Sealed(NamedTuple):
 class StreamScan:
     """Reads one stream from a sequence on, as of the call."""
 
-    def __init__(self, env: Environment, index: Index, loader: Loader, refresh: Callable[[], None], name: str) -> None:
+    def __init__(
+        self, env: Environment, index: Index, loader: Loader, refresh: Callable[[], None], name: str, after: int
+    ) -> None:
         self._env = env
         self._index = index
         self._loader = loader
         self._refresh = refresh
         self._name = name
-        stream = self._look()
+        self._after = after
+        self._ahead: tuple[int, _Sealed] | None = None
+        stream = self._there(index.find(name) or self._begin())
         self._until = 0 if stream is None else stream.durable.sequence
         self._reset = 0 if stream is None else stream.reset
+
+    def _begin(self) -> Stream | None:
+        """Look a stream up that is not in memory, and what is to be read first of it in the same transaction."""
+        generation = self._index.generation
+        with self._env.reading() as reader:
+            loaded = self._index.recall(reader, self._name)
+            if loaded is not None and self._after < loaded.sealed:
+                self._until = loaded.sealed
+                with suppress(Moved):
+                    self._ahead = generation, self._segments(reader, loaded, self._after + 1)
+        # It may have come into memory meanwhile, with events that were not there before.
+        return self._index.find(self._name) or loaded
 
     def events(self, after: int) -> Iterator[RecordedEvent]:
         """Yield recorded events above the sequence `after`."""
@@ -138,7 +155,9 @@ class StreamScan:
             raise error
 
     def _look(self) -> Stream | None:
-        stream = self._index.look(self._name)
+        return self._there(self._index.look(self._name))
+
+    def _there(self, stream: Stream | None) -> Stream | None:
         if stream is not None and stream.deleted is not None:
             raise StreamDeleted(stream=self._name, sequence=stream.deleted.sequence, digest=stream.deleted.digest)
         return stream
@@ -147,6 +166,9 @@ class StreamScan:
         self, after: int, read: Callable[[Reader, Stream, int, Sequence[tuple[int, int, int]]], T]
     ) -> T | _Sealed:
         """Return what comes next behind the sequence `after`: segments, or what `read` makes of a piece of the log."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and after == self._after and ahead[0] == self._index.generation:
+            return ahead[1]
         for _ in range(_LOOKS_MAX):
             generation = self._index.generation
             stream = self._look()

@@ -29,9 +29,10 @@ __all__ = ["SealedRun", "Sealing", "cut"]
 
 _EVENTS_AT_ONCE: Final = 256
 _EVENTS_PER_PLAN: Final = 32 * SEGMENT_EVENTS_MAX
-_SLICE_STREAMS: Final = 64
-_SLICE_BYTES: Final = 2 * 1024 * 1024
-_DROP_COMMITS: Final = 2048
+# Appends wait while a slice is written, so it is to take a millisecond or two.
+_SLICE_STREAMS: Final = 32
+_SLICE_BYTES: Final = 512 * 1024
+_DROP_COMMITS: Final = 512
 _MERGE_RATIO: Final = 4
 
 
@@ -96,6 +97,8 @@ class Sealing:
 
             def change(txn: Transaction) -> Callable[[], None]:
                 txn.set_meta(key, write_dictionary(raw))
+                # Readers that know another one are to learn it before they meet what it was used for.
+                txn.begin_epoch()
                 return lambda: None
 
             self._writer.submit(Job(change, len(raw))).wait()

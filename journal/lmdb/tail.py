@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from ..errors import JournalClosed, JournalError
 from ..watch import Watchers
+from .compression import Codec
 from .environment import Environment
 from .index import Index
 from .transaction import Reader
@@ -21,10 +22,11 @@ class Tail:
     """Keeps an index up with the log, and tells watchers, looking every `poll_s` seconds once there are any."""
 
     def __init__(
-        self, env: Environment, index: Index, watchers: Watchers | None = None, *, poll_s: float = 1.0
+        self, env: Environment, index: Index, codec: Codec, watchers: Watchers | None = None, *, poll_s: float = 1.0
     ) -> None:
         self._env = env
         self._index = index
+        self._codec = codec
         self._watchers = watchers or Watchers()
         self._poll_s = poll_s
         self._lock = threading.Lock()
@@ -44,6 +46,7 @@ class Tail:
     def steady(self) -> Generator[None]:
         """Take in what the log has gained, and keep the index from beginning anew for as long as this lasts."""
         with self._lock:
+            self._env.check_file()
             while self._take_in():
                 pass
             yield
@@ -71,6 +74,8 @@ class Tail:
     def _start_over(self, reader: Reader, epoch: int) -> None:
         """Begin where the log begins now: something that lay in it was sealed or deleted."""
         known = self._index.position
+        for _, dictionary in reader.dictionaries():
+            self._codec.learn(dictionary)
         self._index.restart(reader)
         if self._thread is not None and self._index.position > known:
             # What came and was sealed since the last look touched streams that nobody can tell any more.

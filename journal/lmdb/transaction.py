@@ -27,11 +27,12 @@ _FIRST_LAYOUT: Final = 4
 
 _SEALED: Final = b"sealed"
 _EPOCH: Final = b"epoch"
+_EPOCHS: Final = 2**63
 _REMOVED: Final = b"removed"
 
 _checksum = Struct("<I")
 _mark = Struct(">QI")  # the position, and its checksum
-_removed = Struct(">QQ")  # streams that are deleted, and all events that ever were
+_removed = Struct(">qqI")  # streams that are deleted, all events that ever were, and a checksum
 
 _position_key = Struct(">Q")
 _number_key = Struct(">I")
@@ -97,12 +98,20 @@ class Reader:
     def epoch(self) -> int:
         """Return a number that changes when something was moved or deleted that was there before."""
         found = self._txn.get(_EPOCH, db=self._databases.meta)
-        return 0 if found is None else _position(found)
+        return 0 if found is None else _mark.unpack(found)[0]
+
+    def marks_are_known(self) -> bool:
+        """Whether the marks that only matter to readers and to statistics match their checksums."""
+        epoch = self._txn.get(_EPOCH, db=self._databases.meta)
+        removed = self._txn.get(_REMOVED, db=self._databases.meta)
+        return (epoch is None or bytes(epoch) == _marked(_mark.unpack(epoch)[0])) and (
+            removed is None or bytes(removed) == _counted(*_removed.unpack(removed)[:2])
+        )
 
     def counts(self) -> tuple[int, int]:
         """Return how many streams are recorded and not deleted, and how many events were deleted."""
         found = self._txn.get(_REMOVED, db=self._databases.meta)
-        streams, events = (0, 0) if found is None else _removed.unpack(found)
+        streams, events = (0, 0) if found is None else _removed.unpack(found)[:2]
         return self._txn.stat(self._databases.streams)["entries"] - streams, events
 
     def meta(self, key: bytes) -> bytes | None:
@@ -328,8 +337,8 @@ class Transaction:
     def begin_epoch(self, *, after: int = 0) -> None:
         """Tell readers that something they know of may have been moved or deleted; the epoch is one above `after`."""
         found = self._txn.get(_EPOCH, db=self._databases.meta)
-        epoch = max(after, 0 if found is None else _position_key.unpack(found)[0])
-        self._txn.put(_EPOCH, _position_key.pack(epoch + 1), db=self._databases.meta)
+        epoch = max(after, 0 if found is None else _mark.unpack(found)[0])
+        self._txn.put(_EPOCH, _marked((epoch + 1) % _EPOCHS), db=self._databases.meta)
 
     def set_stream(self, key: bytes, record: bytes, number: int, name: str) -> None:
         """Record what a stream is."""
@@ -339,8 +348,8 @@ class Transaction:
     def count_removed(self, streams: int, events: int) -> None:
         """Count streams that were deleted, or (below 0) begun again, and their events."""
         found = self._txn.get(_REMOVED, db=self._databases.meta)
-        before = (0, 0) if found is None else _removed.unpack(found)
-        self._txn.put(_REMOVED, _removed.pack(before[0] + streams, before[1] + events), db=self._databases.meta)
+        before = (0, 0) if found is None else _removed.unpack(found)[:2]
+        self._txn.put(_REMOVED, _counted(before[0] + streams, before[1] + events), db=self._databases.meta)
 
     def set_segment(self, number: int, last: int, value: bytes) -> None:
         """Put a segment of a stream whose last sequence is `last`."""
@@ -409,6 +418,11 @@ def _name(number: int, value: bytes) -> str:
 
 def _marked(position: int) -> bytes:
     return _mark.pack(position, crc32(_position_key.pack(position)))
+
+
+def _counted(streams: int, events: int) -> bytes:
+    streams, events = (max(-_EPOCHS, min(count, _EPOCHS - 1)) for count in (streams, events))
+    return _removed.pack(streams, events, crc32(f"{streams} {events}".encode()))
 
 
 def _position(key: memoryview) -> int:

@@ -258,6 +258,11 @@ class Writer:
             try:
                 conflicts = self._commit(batch)
             except NoRoom as error:
+                if _is_upkeep(batch[0]):
+                    # It needs room to make room, and no append rests on it.
+                    done += 1
+                    batch[0].commit.resolve(self._full(str(error), batch[0]))
+                    continue
                 self._fail(waiting[done:], partial(self._full, str(error)))
                 return
             except Exception as error:  # noqa: BLE001  (whatever it was, what is on disk is unknown: stop here)
@@ -348,13 +353,19 @@ def _batches(waiting: Sequence[_Write]) -> Iterator[Sequence[_Write]]:
     start = size_bytes = 0
     alone = False
     for number, write in enumerate(waiting):
-        # A deletion has a transaction of its own: it removes what was durable before it, and nothing that follows.
-        before, alone = alone, write.job is not None and write.stream is not None
+        # A job has a transaction of its own. A deletion removes what was durable before it, and nothing that follows;
+        # and sealing may find the disk full where the appends beside it do not.
+        before, alone = alone, write.job is not None
         if number > start and (size_bytes + write.size_bytes > BATCH_BYTES_MAX or before or alone):
             yield waiting[start:number]
             start, size_bytes = number, 0
         size_bytes += write.size_bytes
     yield waiting[start:]
+
+
+def _is_upkeep(write: _Write) -> bool:
+    """Whether this is work on what is sealed, which can be done again."""
+    return write.job is not None and write.stream is None
 
 
 def _record(txn: Transaction, record: StreamRecord, began: int) -> None:
