@@ -33,6 +33,7 @@ check: $(VENV)/.tools ## formatting, lint, types, import rules
 bench: $(VENV)/.tools ## the quick benchmarks; benchmarks/README.md has the full ones
 	$(BIN)/python -m benchmarks.append --quick
 	$(BIN)/python -m benchmarks.actors --quick
+	$(BIN)/python -m benchmarks.journal --quick
 
 coverage-map: $(VENV)/.tools ## which requirements and scenarios the passing tests claim
 	@$(BIN)/python -m scripts.coverage_map

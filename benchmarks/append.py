@@ -123,11 +123,11 @@ def main() -> None:
         return
     plan = SMOKE if options.smoke else QUICK if options.quick else FULL
     with tempfile.TemporaryDirectory(prefix=".clew-append-", dir=options.dir) as directory:
-        report = _compare(plan, Path(directory).resolve())
+        report = compare(plan, Path(directory).resolve())
     report.show(QUESTION, as_json=options.json)
 
 
-def _compare(plan: Plan, directory: Path) -> Report:
+def compare(plan: Plan, directory: Path) -> Report:
     """Let all contenders take turns, round by round, so that a slow minute of the machine slows them all."""
     here = machine(directory)
     floors = [("lmdb_1_per_commit", 1), ("lmdb_1000_per_commit", 1)]

@@ -9,19 +9,32 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import lmdb
 import msgspec
-from rich.console import Console
-from rich.table import Table
 
-__all__ = ["ROOT", "Machine", "Report", "machine", "percentile_us", "show_progress", "versions"]
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+__all__ = [
+    "ROOT",
+    "Machine",
+    "Report",
+    "machine",
+    "percentile_us",
+    "show_progress",
+    "show_where",
+    "table",
+    "versions",
+    "wide_console",
+]
 
 ROOT: Final = Path(__file__).parents[1]
 
 _IN_MEMORY: Final = ("tmpfs", "ramfs")
-_LIBRARIES: Final = ("lmdb", "msgspec", "pykka")
+_LIBRARIES: Final = ("lmdb", "msgspec", "pykka", "zstandard")
 
 
 class Machine(msgspec.Struct, frozen=True):
@@ -46,12 +59,24 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         if as_json:
             print(msgspec.json.encode(self).decode())
             return
-        # Wide enough for the widest table, also where the output is no terminal.
-        console = Console(width=max(Console().width, 130))
+        console = wide_console()
         console.print(f"{question}\n", highlight=False)
-        console.print(" · ".join(str(value) for value in msgspec.structs.asdict(self.machine).values() if value))
-        console.print(" · ".join(f"{name} {version}" for name, version in self.versions.items()))
-        console.print(_table([*self.floor.values(), *self.rows]))
+        show_where(console, self.machine, self.versions)
+        console.print(table([*self.floor.values(), *self.rows]))
+
+
+def wide_console() -> Console:
+    """Return a console that is wide enough for the widest table, also where the output is no terminal."""
+    # Not at the top: most processes here only measure, and are started often.
+    from rich.console import Console
+
+    return Console(width=max(Console().width, 130))
+
+
+def show_where(console: Console, machine: Machine, versions: dict[str, str]) -> None:
+    """Print the machine and the versions."""
+    console.print(" · ".join(str(value) for value in msgspec.structs.asdict(machine).values() if value))
+    console.print(" · ".join(f"{name} {version}" for name, version in versions.items()))
 
 
 def machine(directory: Path) -> Machine:
@@ -90,16 +115,19 @@ def show_progress(rounds: int) -> Iterator[int]:
         print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
-def _table(rows: Sequence[msgspec.Struct]) -> Table:
+def table(rows: Sequence[msgspec.Struct]) -> Table:
+    """Return rows of one kind as a table."""
+    from rich.table import Table
+
     names = rows[0].__struct_fields__
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    shown = Table(box=None, pad_edge=False, header_style="bold")
     for number, name in enumerate(names):
-        table.add_column(
+        shown.add_column(
             name.replace("_per_s", "/s").replace("_", " "), justify="right" if number else "left", overflow="fold"
         )
     for row in rows:
-        table.add_row(*(_text(getattr(row, name)) for name in names))
-    return table
+        shown.add_row(*(_text(getattr(row, name)) for name in names))
+    return shown
 
 
 def _text(value: object) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
+
+import msgspec
 
 __all__ = ["Commit"]
 
@@ -34,8 +36,7 @@ class Commit:
         self.digest = digest
         self._done = False
         self._error: Exception | None = None
-        # Most commits have one waiter, and need no list for it.
-        self._waiters: _Waiter | list[_Waiter] | None = None
+        self._waiters: list[_Waiter] | None = None
         self._lock = threading.Lock()
 
     @property
@@ -52,12 +53,12 @@ class Commit:
         """Say how it ended. Called once, by the journal."""
         Commit.resolve_all([(self, error)])
 
-    def _settle(self, error: Exception | None) -> _Waiter | list[_Waiter] | None:
+    def _settle(self, error: Exception | None) -> Sequence[_Waiter]:
         with self._lock:
             self._error = error
             self._done = True
             waiters, self._waiters = self._waiters, None
-        return waiters
+        return waiters or ()
 
     @staticmethod
     def resolve_all(outcomes: Iterable[tuple[Commit, Exception | None]]) -> None:
@@ -70,12 +71,9 @@ class Commit:
         together: dict[Callable[[list[Any]], None], list[Any]] = {}
         signal: BaseException | None = None
         for commit, error in outcomes:
-            waiters = commit._settle(error)  # noqa: SLF001  (one of its own)
-            if waiters is None:
-                continue
-            for waiter in waiters if isinstance(waiters, list) else (waiters,):
-                if isinstance(waiter, tuple):
-                    together.setdefault(waiter[0], []).append(waiter[1])
+            for waiter in commit._settle(error):  # noqa: SLF001  (one of its own)
+                if isinstance(waiter, _Together):
+                    together.setdefault(waiter.tell, []).append(waiter.item)
                 elif callable(waiter):
                     signal = _call(waiter, commit, commit.stream) or signal
                 else:
@@ -99,7 +97,7 @@ class Commit:
 
         It is called like a callback. False when this commit is done already: then it is not called for it.
         """
-        return self._add((tell, item))
+        return self._add(_Together(tell, item))
 
     def _add(self, waiter: _Waiter) -> bool:
         """Return whether it waits now; False when there is nothing to wait for any more."""
@@ -107,11 +105,9 @@ class Commit:
             if self._done:
                 return False
             if self._waiters is None:
-                self._waiters = waiter
-            elif isinstance(self._waiters, list):
-                self._waiters.append(waiter)
+                self._waiters = [waiter]
             else:
-                self._waiters = [self._waiters, waiter]
+                self._waiters.append(waiter)
             return True
 
     def wait(self, *, timeout_s: float | None = None) -> None:
@@ -141,7 +137,14 @@ class Commit:
             raise self._error
 
 
-_Waiter: TypeAlias = "Callable[[Commit], None] | tuple[Callable[[list[Any]], None], Any] | asyncio.Future[None]"
+class _Together(msgspec.Struct, gc=False):
+    """One of many waiters that are told at once."""
+
+    tell: Callable[[list[Any]], None]
+    item: Any
+
+
+_Waiter: TypeAlias = "Callable[[Commit], None] | _Together | asyncio.Future[None]"
 
 
 def _call(callback: Callable[[T], None], argument: T, whose: str) -> BaseException | None:

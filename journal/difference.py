@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import fields
 from datetime import datetime, time, timezone
 from typing import Any, cast
@@ -65,7 +66,7 @@ def difference(before: object, after: object, path: str) -> tuple[str, str] | No
             old, new = cast("Sequence[object]", before), cast("Sequence[object]", after)
             return _first((f"{path}[{i}]", a, b) for i, (a, b) in enumerate(zip(old, new, strict=True)))
         case set() | frozenset():
-            return _set_difference(cast("Set[object]", before), cast("Set[object]", after), path)
+            return _set_difference(cast("AbstractSet[object]", before), cast("AbstractSet[object]", after), path)
         case datetime() | time() if before.tzinfo is not None and type(before.tzinfo) is not timezone:
             return path, f"its zone {before.tzinfo} would become a fixed offset; record the zone's name in a field"
         case float() if not math.isfinite(before):
@@ -96,7 +97,7 @@ def _dict_difference(before: dict[object, object], after: dict[object, object], 
     return _first((_key(path, key), before[key], after[key]) for key in before)
 
 
-def _set_difference(before: Set[object], after: Set[object], path: str) -> tuple[str, str] | None:
+def _set_difference(before: AbstractSet[object], after: AbstractSet[object], path: str) -> tuple[str, str] | None:
     found = {item: item for item in after}
     for item in before:
         if item not in found:

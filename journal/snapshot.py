@@ -39,9 +39,9 @@ _part_key = Struct(">QI")
 class SnapshotPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """Take a snapshot after `every` events, and keep the last `keep` of them.
 
-    A fold then reads about `every` events beside one. A large state has snapshots less often, one for every 256 bytes of
-    it, so that they cost no more than its events; a state over `size_bytes_max` has none. Where a fold is put away, one
-    is taken of what is left over if that is at least a tenth of `every`.
+    A fold then reads about `every` events beside one. A large state has them less often, as many events apart as it has
+    256 bytes, so that they cost no more than its events; a state over `size_bytes_max` has none. When a fold is put
+    away, one is taken of what is left over if that is at least a tenth of `every`.
 
     Raises:
         ValueError: a number is below 1.

@@ -91,7 +91,7 @@ def python_blocks(document: Path) -> list[tuple[int, str]]:
     return [(text.count("\n", 0, fence.start(1)), fence[1]) for fence in fences]
 
 
-PAGES = ["README.md", "docs/durability.md", "docs/testing.md"]
+PAGES = ["README.md", "docs/durability.md", "docs/journal.md", "docs/testing.md"]
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -12,8 +12,9 @@ from typing import Annotated, NoReturn
 import typer
 
 from .demo import demo
-from .exits import EPILOG, ExitCode, fail
+from .exits import EPILOG, ExitCode, drop_unread, fail
 from .history import export_history, take_history
+from .journal_app import journal_app
 from .log import log
 from .render import one_line
 from .replay import replay
@@ -62,14 +63,22 @@ for _name, _command in {
 }.items():
     app.command(_name, epilog=EPILOG)(_command)
 
+app.add_typer(journal_app)
+
 
 def main() -> NoReturn:
     """Run the command line in `sys.argv` and exit with its code."""
     _set_up_output()
     try:
         code: object = app(prog_name="clew", standalone_mode=False)
+        # Here a failure can still be told; at the end of the process it would be noise.
+        sys.stdout.flush()
+    except SystemExit as ended:
+        # So typer ends what writes into a pipe that nobody reads any more.
+        code = fail(ended.__context__) if isinstance(ended.__context__, BrokenPipeError) else ended.code
     except Exception as error:  # noqa: BLE001  (this is where errors become one line and a code)
         code = fail(error)
+    drop_unread()
     sys.exit(code if isinstance(code, int) else ExitCode.OK)
 
 

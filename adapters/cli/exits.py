@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from contextlib import suppress
 from enum import IntEnum
 from typing import Protocol, runtime_checkable
 
@@ -15,13 +16,16 @@ from ...journal import (
     CorruptRecord,
     ForeignJournal,
     JournalClosed,
+    JournalError,
     JournalForked,
     JournalFull,
     JournalLocked,
+    OutdatedJournal,
+    ReadOnlyJournal,
 )
 from .render import one_line
 
-__all__ = ["EPILOG", "ExitCode", "Refused", "fail"]
+__all__ = ["EPILOG", "ExitCode", "Refused", "drop_unread", "fail"]
 
 EPILOG = """\b
 Exit codes:
@@ -32,6 +36,7 @@ Exit codes:
   4    the journal is damaged
   5    the journal is in use by another process, or cannot be opened
   130  interrupted
+  141  whoever read the output stopped reading
 
 CLEW_DEBUG=1 shows where an error comes from."""
 
@@ -46,6 +51,7 @@ class ExitCode(IntEnum):
     DAMAGED = 4
     NOT_OPENED = 5
     INTERRUPTED = 130
+    UNREAD = 141
 
 
 class Refused(Exception):
@@ -67,6 +73,9 @@ class _UsageError(Protocol):
 
 def fail(error: Exception) -> ExitCode:
     """Say on stderr, in one line, what went wrong; return the exit code that says it too."""
+    if isinstance(error, BrokenPipeError):
+        # `head` has seen enough: there is nothing wrong, and nobody to be told.
+        return ExitCode.UNREAD
     if os.environ.get("CLEW_DEBUG"):
         traceback.print_exception(error)
     if isinstance(error, _UsageError):
@@ -75,8 +84,23 @@ def fail(error: Exception) -> ExitCode:
         text = str(error)
     else:
         text = f"{type(error).__name__}: {error} (this should not happen; CLEW_DEBUG=1 shows where)"
-    sys.stderr.write(f"clew: error: {one_line(text)}\n")
+    with suppress(BrokenPipeError):
+        sys.stderr.write(f"clew: error: {one_line(text)}\n")
     return _code_of(error)
+
+
+def drop_unread() -> None:
+    """Let go of output that cannot be written, so that the end of the process does not try again."""
+    # The real ones: what typer puts in their place keeps a broken pipe to itself.
+    for stream in (sys.__stdout__, sys.__stderr__):
+        if stream is None:
+            continue
+        try:
+            stream.flush()
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)
 
 
 def _code_of(error: Exception) -> ExitCode:
@@ -91,7 +115,12 @@ def _code_of(error: Exception) -> ExitCode:
             return ExitCode.NO_ANSWER
         case CorruptRecord():
             return ExitCode.DAMAGED
-        case JournalLocked() | ForeignJournal() | JournalForked() | JournalClosed() | JournalFull() | AppendUnknown():
+        case JournalLocked() | ForeignJournal() | OutdatedJournal() | JournalForked() | ReadOnlyJournal():
+            return ExitCode.NOT_OPENED
+        case JournalClosed() | JournalFull() | AppendUnknown():
+            return ExitCode.NOT_OPENED
+        case JournalError() if type(error) is JournalError:
+            # The system or the library refused, and it is nothing that was asked for in a wrong way.
             return ExitCode.NOT_OPENED
         case ClewError() | OSError():
             return ExitCode.USAGE

@@ -46,7 +46,7 @@ def console(*, stderr: bool = False) -> Console:
     """Return where to print: coloured and as wide as the terminal, or plain and unbroken when there is none."""
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else WIDTH_PLAIN
-    return Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
+    return _Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
 
 
 def safe(text: str, *, lines: bool = False) -> str:
@@ -125,6 +125,12 @@ def counted(count: int, noun: str) -> str:
     ('1 step', '2 steps')
     """
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave it to whoever handles the error for all other output, instead of ending the process here."""
+        raise  # noqa: PLE0704  (it is called while the error is handled)
 
 
 def _escaped(character: str) -> str:

@@ -71,7 +71,7 @@ def replay(
     return ExitCode.OK if replayed.digests_equal else ExitCode.DIVERGED
 
 
-def _events(source: str, journal: Path) -> list[RecordedEvent]:
+def _events(source: str, journal: str) -> list[RecordedEvent]:
     if Path(source).is_file():
         events = read_history(source)
     else:

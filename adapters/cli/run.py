@@ -8,7 +8,6 @@ import signal
 import sys
 import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
@@ -191,13 +190,13 @@ def _close(system: ActorSystem, code: ExitCode) -> None:
         os._exit(code)
 
 
-def _hint(agent: str, thread: str, owner: str | None, journal: Path) -> str:
+def _hint(agent: str, thread: str, owner: str | None, journal: str) -> str:
     """Return the command that resumes."""
     words = ["clew", "run", agent, "--thread", thread]
     if owner is not None:
         words += ["--owner", owner]
     if journal != DEFAULT_JOURNAL:
-        words += ["--journal", str(journal)]
+        words += ["--journal", journal]
     return shlex.join(words)
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import errno
 import os
+import struct
 import sys
+import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
@@ -25,7 +27,7 @@ from .files import DATA_FILE, check_files, check_place
 from .gate import Gate
 from .transaction import Databases, FirstLayoutReader, Reader, Transaction
 
-__all__ = ["CommitFailed", "Durability", "Environment", "NoRoom"]
+__all__ = ["CommitFailed", "Durability", "Environment", "NoRoom", "unreadable"]
 
 Durability = Literal["commit", "relaxed"]
 
@@ -55,6 +57,29 @@ class NoRoom(Exception):
 
 class CommitFailed(Exception):
     """The transaction may or may not be on disk."""
+
+
+class _Reading:
+    """A reading transaction as a context manager; not a generator, for whatever is read passes through here."""
+
+    __slots__ = ("_env", "_txn")
+
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+
+    def __enter__(self) -> Reader:
+        self._txn, reader = self._env.begin()
+        return reader
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._env.end(self._txn)
+        if isinstance(error, lmdb.Error | struct.error):
+            raise unreadable(self._env.path, error) from error
+
+
+def unreadable(path: Path, error: Exception) -> CorruptRecord:
+    """Return what a caller can act on when LMDB finds its own pages damaged, or keys are of another kind."""
+    return CorruptRecord(where=str(path), reason=f"LMDB cannot read its pages ({error})")
 
 
 class Environment:
@@ -89,6 +114,8 @@ class Environment:
         self._relaxed = durability == "relaxed" and not readonly
         self._gate = Gate(_READERS_HERE_MAX)
         self._begun: dict[int, float] = {}
+        # Held while a transaction writes: the map must not be moved by anybody else meanwhile.
+        self._writing = threading.Lock()
         self._claim = Claim(path)
         try:
             with refusing(path):
@@ -177,24 +204,26 @@ class Environment:
         """The size of the memory map."""
         return self._env.info()["map_size"]
 
-    @contextmanager
-    def reading(self) -> Generator[Reader]:
+    def reading(self) -> _Reading:
         """Read in one transaction. Be short: the map cannot grow meanwhile.
 
         Raises:
             JournalForked, JournalClosed: see `check`.
             CorruptRecord: LMDB finds its own pages damaged.
         """
+        return _Reading(self)
+
+    def begin(self) -> tuple[lmdb.Transaction[memoryview], Reader]:
+        """Begin a reading transaction, which must be given to `end`."""
         txn = self._begin()
         self._begun[id(txn)] = time.monotonic()
-        try:
-            yield self._reader(txn, self._databases)
-        except lmdb.Error as error:
-            raise CorruptRecord(where=str(self.path), reason=f"LMDB cannot read its pages ({error})") from error
-        finally:
-            del self._begun[id(txn)]
-            txn.abort()
-            self._gate.leave()
+        return txn, self._reader(txn, self._databases)
+
+    def end(self, txn: lmdb.Transaction[memoryview]) -> None:
+        """End a reading transaction."""
+        del self._begun[id(txn)]
+        txn.abort()
+        self._gate.leave()
 
     def oldest_reader_s(self) -> float:
         """Return how long the oldest reading transaction of this process has been open; 0.0 when there is none."""
@@ -203,27 +232,37 @@ class Environment:
 
     def reader_lag(self) -> int:
         """Return how many commits the oldest reader of any process is behind: the space they freed is still taken."""
-        lines = self._env.readers().splitlines()[1:]
+        with self._gate_held():
+            lines, last = self._env.readers().splitlines()[1:], self._env.info()["last_txnid"]
         seen = [int(number) for line in lines if (number := line.split()[-1]).isdigit()]
-        return max(0, self._env.info()["last_txnid"] - min(seen)) if seen else 0
+        return max(0, last - min(seen)) if seen else 0
 
-    def free_pages(self) -> tuple[int, int]:
-        """Return how many pages of the data file are free to be used again, and the size of a page in bytes."""
+    def room(self) -> tuple[int, int]:
+        """Return how many bytes of the data file are free to be used again, and how large the map is."""
         with self.reading() as reader:
             used = sum(reader.pages().values())
-        info, stat = self._env.info(), self._env.stat()
+            info, stat = self._env.info(), self._env.stat()
         main = stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
-        return max(0, info["last_pgno"] + 1 - used - main - _METAS), stat["psize"]
+        free = max(0, info["last_pgno"] + 1 - used - main - _METAS)
+        return free * stat["psize"], info["map_size"]
 
-    def copy(self, path: Path) -> None:
-        """Write a compact and consistent copy of the data file into the directory `path`, as of now.
+    @contextmanager
+    def snapshot(self) -> Generator[Reader]:
+        """Read in one transaction that may take long. Pages that are freed meanwhile are used again afterwards only."""
+        self._make_room()
+        with self.reading() as reader:
+            yield reader
 
-        The map cannot move meanwhile, so it gets room for what is written until then: that is address space, not disk.
-        """
+    def _make_room(self) -> None:
+        """Give the map, which cannot move while something takes long, room until then: address space, not disk."""
         self.check()
         if not self.readonly:
-            with self._gate.alone():
+            with self._writing, self._gate.alone():
                 self._env.set_mapsize(_roomy(self.map_bytes, 2 * self.size_bytes + _COPY_ROOM_BYTES))
+
+    def copy(self, path: Path) -> None:
+        """Write a compact and consistent copy of the data file into the directory `path`, as of now."""
+        self._make_room()
         with self._gate_held():
             copy_data(self._env, path)
 
@@ -262,6 +301,12 @@ class Environment:
         """Free the slots of readers that were killed, for others who could not even open the journal to do it."""
         self._env.reader_check()
 
+    @contextmanager
+    def still(self) -> Generator[None]:
+        """Let nobody of this process write for as long as this lasts."""
+        with self._writing:
+            yield
+
     def transact(self, change: Callable[[Transaction], None], *, size_bytes: int) -> None:
         """Make `change`, of about `size_bytes`, durable. It may be called again, when the map had to grow.
 
@@ -274,6 +319,10 @@ class Environment:
 
     def _attempt(self, change: Callable[[Transaction], None], size_bytes: int) -> bool:
         """Return whether it fitted into the map, which has grown if not."""
+        with self._writing:
+            return self._written(change, size_bytes)
+
+    def _written(self, change: Callable[[Transaction], None], size_bytes: int) -> bool:
         txn = self._env.begin(write=True)
         number = txn.id()
         try:

@@ -33,7 +33,7 @@ __all__ = [
     "read_entries",
     "read_frame",
     "read_names",
-    "read_place",
+    "read_places",
     "read_stored",
     "value_header",
 ]
@@ -166,30 +166,35 @@ def read_frame(value: memoryview, offset: int) -> Frame:
 
 
 class Place(NamedTuple):
-    """What the log says of an event without its content: stream, sequence, digest, time; where the next one begins."""
+    """What the log says of an event without its content: stream, sequence, digest, time, and where its frame lies."""
 
     number: int
     sequence: int
     digest: bytes
     recorded_at: int
+    offset: int
     after: int
     intact: bool
 
 
-def read_place(value: memoryview, offset: int) -> Place:
-    """Return what the frame at `offset` says without its content; a third of the cost of `read_frame`.
+def read_places(value: memoryview) -> Iterator[tuple[int, int, bytes, int, int, int, bool]]:
+    """Yield a `Place` for each event of a log value, as a plain tuple: a fifth of the cost of `read_frame`.
 
     Raises:
-        Unreadable: the frame does not fit into the value.
+        Unreadable: it is not a log value, or a frame does not fit into it.
     """
-    start = offset + _FRAME_BYTES
-    if start > len(value):
-        raise Unreadable("a frame is cut short")
-    checksum, size, number, sequence, recorded_at, digest, cause_size = _unpack_frame(value, offset)
-    after = start + cause_size + (size & ~_IN_PARTS)
-    if after > len(value):
-        raise Unreadable("a frame runs over the end of its log value")
-    return Place(number, sequence, digest, recorded_at, after, crc32(value[offset + 4 : after]) == checksum)
+    length, offset = len(value), VALUE_HEADER_BYTES
+    for _ in range(count_of(value)):
+        start = offset + _FRAME_BYTES
+        if start > length:
+            raise Unreadable("a frame is cut short")
+        checksum, size, number, sequence, recorded_at, digest, cause_size = _unpack_frame(value, offset)
+        after = start + cause_size + (size & ~_IN_PARTS)
+        if after > length:
+            raise Unreadable("a frame runs over the end of its log value")
+        intact = crc32(value[offset + 4 : after]) == checksum
+        yield number, sequence, digest, recorded_at, offset, after, intact
+        offset = after
 
 
 def read_stored(value: memoryview, offset: int, number: int, sequence: int) -> tuple[str, bytes] | None:

@@ -13,7 +13,7 @@ from typing import Final
 
 from ..event import GENESIS, Head, check_stream
 from .environment import Environment
-from .frames import START, VALUE_HEADER_BYTES, End, Place, Unreadable, count_of, read_names, read_place
+from .frames import START, VALUE_HEADER_BYTES, End, Place, Unreadable, count_of, read_names, read_places
 from .record import StreamRecord, read_record, stream_key
 from .segment import check_segment, read_header
 from .transaction import Reader
@@ -305,22 +305,44 @@ class Index:
         """Take in one log value that another process, or an earlier one, has written; return the streams it touched."""
         touched: set[str] = set()
         with self._lock:
+            # Whoever looked while this index began anew may have seen less than there is.
+            self.generation += 1
             if first != self.position + 1:
                 self._note(f"positions {self.position + 1} to {first - 1} are missing")
             self.position = first
             try:
                 count = count_of(value)
                 self.position = first + count - 1
-                offset = VALUE_HEADER_BYTES
-                for position in range(first, first + count):
-                    place = read_place(value, offset)
-                    self._place(reader, place, first, position, offset, touched)
-                    offset = place.after
+                offset = self._take_in(reader, first, value, touched)
                 if offset != len(value):
                     self._note(f"the commit at position {first} holds {len(value) - offset} bytes too many")
             except Unreadable as error:
                 self._note(f"the commit at position {first} cannot be read: {error}")
         return touched
+
+    def _take_in(self, reader: Reader, first: int, value: memoryview, touched: set[str]) -> int:
+        """Take in the events of a log value; return where they end. To open a journal is mostly this."""
+        streams, end = self._by_number, VALUE_HEADER_BYTES
+        for position, place in enumerate(read_places(value), first):
+            number, sequence, digest, recorded_at, offset, end, intact = place
+            stream = streams.get(number)
+            if stream is None or not intact or sequence != stream.durable.sequence + 1 or position <= stream.reset:
+                self._place(reader, Place(*place), first, position, offset, touched)
+                continue
+            if not stream.positions:
+                self._begin_tail(stream, position, touched)
+            stream.positions.append(position)
+            stream.firsts.append(first)
+            stream.offsets.append(offset)
+            stream.durable = stream.assigned = End(sequence, digest, recorded_at)
+            touched.add(stream.name)
+        return end
+
+    def _begin_tail(self, stream: Stream, position: int, touched: set[str]) -> None:
+        """Take note of the first event of a stream that is in the log and not sealed."""
+        stream.began, stream.deleted = stream.began or position, None
+        self._tails[stream.number] = stream
+        touched.add(stream.name)
 
     def _place(self, reader: Reader, place: Place, first: int, position: int, offset: int, touched: set[str]) -> None:
         stream = self._by_number.get(place.number) or self._recall(reader, place.number)
@@ -343,13 +365,10 @@ class Index:
         stream.positions.append(position)
         stream.firsts.append(first)
         stream.offsets.append(offset)
-        stream.began = stream.began or position
         stream.durable = stream.assigned = End(place.sequence, place.digest, place.recorded_at)
-        stream.deleted = None
         if not place.intact:
             stream.damaged, stream.assigned = place.sequence, BROKEN
-        self._tails[stream.number] = stream
-        touched.add(stream.name)
+        self._begin_tail(stream, position, touched)
 
     def _begun(self, reader: Reader, number: int, name: str) -> Stream:
         """Return a stream that the log says has begun in it: it may be recorded already, sealed or deleted."""

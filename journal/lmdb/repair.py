@@ -20,14 +20,14 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec import structs
 
-from ..errors import CorruptRecord
+from ..errors import CorruptRecord, ForeignJournal
 from ..place import sync_folder
 from ..report import Report
 from .chunks import ChunkStore, open_chunk
 from .compression import Codec, dictionary_key, open_dictionary, shipped_dictionary, write_dictionary
 from .directory import LAYOUT_VERSION, REPAIRING, clear_scratch, create, encode_meta
 from .environment import Environment
-from .files import DATA_FILE, LOCK_FILE
+from .files import DATA_FILE, LOCK_FILE, walk_pages
 from .frames import Unreadable
 from .index import Index
 from .order import ORDER_EVENTS_MAX, write_order
@@ -67,12 +67,15 @@ def repair(path: Path) -> Repair:
 
     Raises:
         JournalLocked: somebody has the journal open.
-        ForeignJournal: LMDB cannot open the file at all; restore a backup.
+        ForeignJournal: the file itself is damaged, so that LMDB cannot read it; restore a backup.
         OSError: there is no room for the new file; the journal is as it was.
     """
     env = Environment(path, readonly=True)
     try:
         env.exclude_writers()
+        if pages := walk_pages(path):
+            reason = f"its pages are damaged ({pages[0]}), and LMDB cannot be trusted to read them"
+            raise ForeignJournal(path=str(path), reason=reason)
         clear_scratch(path)
         loader = _loader(env)
         before = _examined(env, loader)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import struct
 from array import array
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
+import lmdb
 import msgspec
 
 from ..codec import chain
@@ -14,12 +17,13 @@ from ..event import GENESIS
 from ..report import Report
 from .chunks import open_chunk
 from .compression import open_dictionary
-from .environment import Environment
+from .environment import Environment, unreadable
 from .frames import START, VALUE_HEADER_BYTES, End, Frame, Unreadable, count_of, parts_of, read_frame, read_names
 from .index import SEALED_UNKNOWN, Index
 from .order import read_order
 from .record import StreamRecord, read_record
 from .segment import Loader, Segment, open_segment
+from .transaction import Reader
 
 __all__ = ["examine"]
 
@@ -30,18 +34,40 @@ _AT_ONCE: Final = 1024
 def examine(env: Environment, index: Index, loader: Loader) -> Report:
     """Read everything that was durable at the call: checksums, names, sequences without gaps, digests, times, order.
 
-    What is sealed, compacted or deleted while it is examined may be examined twice or not at all; a journal that only
-    grows meanwhile is examined as it was.
+    Others append, seal and delete meanwhile; what they free is used again when this is done.
     """
-    return _Examination(env, index, loader).run()
+    heads = [(stream.name, stream.durable.sequence, stream.reset) for stream in index.tails()]
+    until = index.position
+    with env.snapshot() as reader:
+        return _Examination(_Held(reader, env), heads, until, loader).run()
+
+
+class _Held:
+    """One reading transaction for everything, so that all parts of the examination see the same journal."""
+
+    def __init__(self, reader: Reader, env: Environment) -> None:
+        self._reader = reader
+        self._env = env
+
+    @contextmanager
+    def reading(self) -> Generator[Reader]:
+        """Use the one there is.
+
+        Raises:
+            CorruptRecord: LMDB finds its own pages damaged.
+        """
+        try:
+            yield self._reader
+        except (lmdb.Error, struct.error) as error:
+            raise unreadable(self._env.path, error) from error
 
 
 class _Examination:
-    def __init__(self, env: Environment, index: Index, loader: Loader) -> None:
+    def __init__(self, env: _Held, heads: Sequence[tuple[str, int, int]], until: int, loader: Loader) -> None:
         self._env = env
         self._loader = loader
-        self._until = index.position
-        self._heads = [(stream.name, stream.durable.sequence) for stream in index.tails()]
+        self._until = until
+        self._heads = heads
         self._report = Report()
         self._records: dict[int, StreamRecord] = {}
         self._names: dict[int, str] = {}
@@ -318,9 +344,10 @@ class _Examination:
     def _compare_heads(self) -> None:
         """What this handle believes must be what was read."""
         read = {self._names[number]: end for number, end in self._ends.items() if number in self._names}
-        for name, sequence in self._heads:
+        resets = {record.name: record.reset for record in self._records.values()}
+        for name, sequence, reset in self._heads:
             end = read.get(name, START)
-            if end.sequence < sequence:
+            if resets.get(name, reset) == reset and end.sequence < sequence:
                 self._report.add(f"{name}: sequences {end.sequence + 1} to {sequence} cannot be found")
 
 

@@ -167,7 +167,9 @@ class Salvage:
                     if frame.intact:
                         self._log.setdefault(frame.number, []).append(_Entry(first, position, offset))
                     else:
-                        what = f"stream number {frame.number}, sequence {frame.sequence} (position {position})"
+                        record = self.records.get(frame.number)
+                        name = record.name if record else f"stream number {frame.number}"
+                        what = f"{name}, sequence {frame.sequence} (position {position})"
                         reason = "it does not match its checksum"
                         self._damaged(Damaged(what, reason, bytes(value[offset : frame.after])))
                     offset = frame.after

@@ -18,6 +18,7 @@ _log = logging.getLogger(__name__)
 _LOOK_S: Final = 1.0
 _IDLE_EVENTS: Final = 1000
 _FULL_S: Final = 30.0
+_FINISH_S: Final = 3.0
 _PATIENCE: Final = ((100_000, 4.0), (200_000, 1.0))
 """While others append and fewer events wait than this, it rests so many times as long as it works."""
 
@@ -59,6 +60,17 @@ class Sealer:
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join()
+
+    def finish(self) -> None:
+        """Seal what there is if that is worth it, for a moment: whoever opens the journal next is glad of it."""
+        if self._waiting() < self.due_events:
+            return
+        deadline = time.monotonic() + _FINISH_S
+        try:
+            self._sealing.cycle(lambda: time.monotonic() < deadline)
+        except JournalError:
+            # What cannot be sealed now stays in the log, where it is as safe.
+            _log.info("the log was not sealed on closing", exc_info=True)
 
     def _waiting(self) -> int:
         return self._index.position - self._index.sealed

@@ -60,6 +60,10 @@ class Sealing(Protocol):
         """Stop after the transaction under way."""
         ...
 
+    def finish(self) -> None:
+        """Seal what there is, for a moment."""
+        ...
+
 
 class Job(NamedTuple):
     """Work on what is sealed, done in a transaction of the writer.
@@ -203,8 +207,10 @@ class Writer:
         """Take no more, and wait until what waits is durable; on the writer's own thread only the former."""
         if self._env.forked:
             return
-        if self._sealer is not None:
+        if self._sealer is not None and not self._env.ended:
             self._sealer.close()
+            if threading.current_thread() is not self._thread:
+                self._sealer.finish()
         self._end("close() was called")
         if threading.current_thread() is not self._thread:
             self._thread.join()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import subprocess
 import sys
 from collections.abc import Callable, Generator, Mapping
@@ -120,13 +121,26 @@ class Clew:
             out, err = process.communicate(given)
         return Finished(process.returncode, out.decode(), err.decode())
 
+    def on_terminal(self, *args: str) -> Finished:
+        """Run it with its errors and progress on a terminal."""
+        ours, theirs = pty.openpty()
+        with os.fdopen(ours, "rb", buffering=0) as terminal, self.started(*args, stderr=theirs) as process:
+            os.close(theirs)
+            shown = _drain(terminal)
+            assert process.stdout is not None
+            out = process.stdout.read()
+            process.wait()
+        return Finished(process.returncode, out.decode(), shown.decode())
+
     @contextmanager
-    def started(self, *args: str, env: Mapping[str, str] | None = None) -> Generator[subprocess.Popen[bytes]]:
+    def started(
+        self, *args: str, env: Mapping[str, str] | None = None, stderr: int = subprocess.PIPE
+    ) -> Generator[subprocess.Popen[bytes]]:
         """Start it; it does not outlive the block."""
         pipe = subprocess.PIPE
         command = [sys.executable, "-m", "clew.adapters.cli", *args]
         whole = {**os.environ, "PYTHONUTF8": "1", **(env or {})}
-        with subprocess.Popen(command, cwd=self.folder, stdin=pipe, stdout=pipe, stderr=pipe, env=whole) as process:
+        with subprocess.Popen(command, cwd=self.folder, stdin=pipe, stdout=pipe, stderr=stderr, env=whole) as process:
             try:
                 yield process
             finally:
@@ -140,6 +154,19 @@ class Clew:
     def open_gate(self) -> None:
         """Let the tool `gate` go on."""
         (self.folder / "open").touch()
+
+
+def _drain(terminal: IO[bytes]) -> bytes:
+    """Read what is shown until the last process has closed it, which Linux tells as an error."""
+    shown = b""
+    while True:
+        try:
+            some = terminal.read(65536)
+        except OSError:
+            return shown
+        if not some:
+            return shown
+        shown += some
 
 
 def read_until(stream: IO[bytes] | None, is_there: Callable[[str], bool]) -> list[str]:

@@ -450,16 +450,6 @@ def test_the_help_tells_the_exit_codes(recorded: Clew) -> None:
     assert recorded().code == 2
 
 
-def test_a_reader_that_stops_reading_causes_no_noise(recorded: Clew) -> None:
-    with recorded.started("log", "ana") as process:
-        assert process.stdout is not None
-        process.stdout.close()
-        process.stdout = None
-        said = process.stderr.read() if process.stderr else b""
-
-    assert said == b""
-
-
 def test_commands_that_only_look_do_not_wait_for_pydantic_ai() -> None:
     program = "import sys, clew.adapters.cli.app; print('pydantic_ai' in sys.modules)"
 

@@ -56,6 +56,16 @@ class Child:
         """Answer with what `verify` finds."""
         return self._open.verify().problems
 
+    def compact(self) -> list[int]:
+        """Seal and compact an LMDB journal; answer with what that did."""
+        assert isinstance(self._open, LmdbJournal)
+        return list(self._open.compact())
+
+    def sealed(self) -> int:
+        """Answer with how many events of an LMDB journal are sealed."""
+        assert isinstance(self._open, LmdbJournal)
+        return self._open.stats().sealed_events
+
     def hold_readers(self, path: str, count: int) -> int:
         """Take up to `count` slots of LMDB's reader table and keep them; answer with how many there were."""
         self.env = lmdb.open(path, readonly=True, max_dbs=9, max_readers=8, lib_version=0)

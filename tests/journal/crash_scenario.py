@@ -1,7 +1,7 @@
-"""A program that does everything a journal can do, and dies at one chosen place of it. Started by `test_crash_points.py`.
+"""A program that does everything a journal can do, and dies at one chosen place of it; see `test_crash_points.py`.
 
-Places are counted: before and after each thing that is put, deleted, committed, moved or synced. For each line of orders
-(which scenario, where, at which place, torn or not) it forks, and answers how far the fork came.
+Places are counted: before and after each thing that is put, deleted, committed, moved or synced. For each line of
+orders (which scenario, where, at which place, torn or not) it forks, and answers how far the fork came.
 """
 
 from __future__ import annotations
@@ -9,20 +9,17 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import lmdb
 import zstandard
 
 from clew.journal import CellWrite, Commit, Journal
 from clew.journal.contract.subject import noise, note
 from clew.journal.lmdb import LmdbJournal, migrate, shrink
-from clew.journal.lmdb import compaction, directory, environment, repair
+from tests.journal.crash_places import Places, watch
 
 LAYOUT_1 = Path(__file__).parent.parent / "histories" / "lmdb-1.zst"
 
@@ -139,150 +136,6 @@ class Life:
             self.journal = None
 
 
-class Place(NamedTuple):
-    """Where the program can die."""
-
-    step: int
-    what: str
-
-
-class Places:
-    """Counts the places, and dies at the one that was chosen."""
-
-    def __init__(self, die_at: int, *, torn: bool) -> None:
-        self.found: list[Place] = []
-        self.die_at = die_at
-        self.torn = torn
-        self.step = 0
-
-    def here(self, what: str) -> None:
-        """Be at a place."""
-        self.found.append(Place(self.step, what))
-        if len(self.found) == self.die_at and not self.torn:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def around(self, what: str, call: Callable[[], Any]) -> Any:
-        """Do something between two places."""
-        self.here(f"before {what}")
-        result = call()
-        self.here(f"after {what}")
-        return result
-
-    def commit(self, path: Path, call: Callable[[], Any]) -> Any:
-        """Commit; where the power is to fail in it, some of its pages reach the disk, and its root does not."""
-        if not (self.torn and len(self.found) + 1 == self.die_at):
-            return self.around("commit", call)
-        data = path / "data.mdb"
-        before = data.read_bytes()
-        call()
-        tear(data, before)
-        os.kill(os.getpid(), signal.SIGKILL)
-        return None
-
-
-def tear(data: Path, before: bytes) -> None:
-    """Take back the roots and every second page that a commit has changed."""
-    with data.open("r+b") as file:
-        after = file.read()
-        changed = [at for at in range(0, len(after), 4096) if after[at : at + 4096] != before[at : at + 4096]]
-        for number, at in enumerate(changed):
-            if (at < 2 * 4096 or number % 2) and at < len(before):
-                file.seek(at)
-                file.write(before[at : at + 4096])
-
-
-class Wrapped:
-    """One of LMDB's objects, with places around what it changes."""
-
-    def __init__(self, inner: Any, places: Places, names: dict[int, str], path: Path) -> None:
-        self._inner, self._places, self._names, self._path = inner, places, names, path
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    def _wrap(self, inner: Any) -> Wrapped:
-        return type(self)(inner, self._places, self._names, self._path)
-
-    # The environment.
-
-    def open_db(self, name: bytes, *, create: bool = False) -> Any:
-        def call() -> Any:
-            return self._inner.open_db(name, create=create)
-
-        found = self._places.around("making of a database", call) if create else call()
-        self._names[id(found)] = name.decode()
-        return found
-
-    def begin(self, *, write: bool = False, **options: Any) -> Any:
-        begun = self._inner.begin(write=write, **options)
-        if not write:
-            return begun
-        wrapped = self._wrap(begun)
-        wrapped._database = self._names.get(id(options.get("db")), "")
-        return wrapped
-
-    def copy(self, path: str, **options: Any) -> None:
-        self._places.around("copy", lambda: self._inner.copy(path, **options))
-
-    def sync(self, force: bool) -> None:
-        self._places.around("sync", lambda: self._inner.sync(force))
-
-    def __enter__(self) -> Wrapped:
-        return self
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        if isinstance(self._inner, lmdb.Environment):
-            self._inner.close()
-        elif kind is None:
-            self.commit()
-        else:
-            self._inner.abort()
-
-    # A writing transaction, and its cursors.
-
-    _database = ""
-
-    def _named(self, options: dict[str, Any]) -> str:
-        return self._names.get(id(options.get("db")), "") or self._database
-
-    def put(self, key: bytes, value: bytes, **options: Any) -> Any:
-        what = f"put into {self._named(options)}"
-        return self._places.around(what, lambda: self._inner.put(key, value, **options))
-
-    def delete(self, *key: bytes, **options: Any) -> Any:
-        what = f"delete from {self._named(options)}"
-        return self._places.around(what, lambda: self._inner.delete(*key, **options))
-
-    def cursor(self, db: Any) -> Wrapped:
-        wrapped = self._wrap(self._inner.cursor(db))
-        wrapped._database = self._names.get(id(db), "")
-        return wrapped
-
-    def commit(self) -> None:
-        self._places.commit(self._path, self._inner.commit)
-
-
-def watch(places: Places) -> None:
-    """Put places around everything that changes a disk."""
-    real = directory.map_files
-
-    def map_files(path: Path, **options: Any) -> Any:
-        opened = real(path, **options)
-        return opened if options.get("readonly") and not hasattr(opened, "copy") else Wrapped(opened, places, {}, path)
-
-    for module in (directory, environment, compaction, repair):
-        module.map_files = map_files  # pyright: ignore[reportAttributeAccessIssue]
-    for owner, name in ((Path, "replace"), (Path, "rename"), (os, "fsync"), (shutil, "rmtree"), (Path, "unlink")):
-        setattr(owner, name, around(places, name, getattr(owner, name)))
-
-
-def around(places: Places, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-    def wrapped(*arguments: Any, **options: Any) -> Any:
-        return places.around(name, lambda: call(*arguments, **options))
-
-    return wrapped
-
-
 def live(scenario: str, folder: Path, die_at: int, torn: bool, answer: int) -> None:
     """Go through a scenario, and say how many steps are done, and at the end which places there are."""
     places = Places(die_at, torn=torn)
@@ -305,7 +158,7 @@ def main() -> None:
             try:
                 live(scenario, Path(folder), die_at, torn, there)
                 os._exit(0)
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001  (a fork must never go on in the loop of its parent)
                 os.write(2, f"{error!r}\n".encode())
                 os._exit(1)
         os.close(there)

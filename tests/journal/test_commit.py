@@ -145,3 +145,38 @@ def test_a_loop_that_is_gone_holds_up_nobody() -> None:
     commit.resolve()
 
     assert told == [commit]
+
+
+def test_who_waits_for_many_commits_is_told_once_after_all_of_them_have_ended() -> None:
+    commits, told = [Commit() for _ in range(5)], list[list[int]]()
+
+    def tell(items: list[int]) -> None:
+        assert all(commit.done for commit in commits)
+        told.append(items)
+
+    for number, commit in enumerate(commits):
+        assert commit.tell_together(tell, number)
+    Commit.resolve_all((commit, FULL if commit is commits[2] else None) for commit in commits)
+
+    assert told == [[0, 1, 2, 3, 4]]
+    assert not commits[0].tell_together(tell, 9)
+    assert told == [[0, 1, 2, 3, 4]]
+
+
+def test_who_is_told_together_shares_a_commit_with_callbacks_and_a_failure_of_one_harms_no_other(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    commit, told = Commit(stream="order/1"), list[object]()
+
+    def fail(_: list[int]) -> None:
+        raise ValueError("one that raises")
+
+    commit.tell_together(fail, 1)
+    commit.add_done_callback(told.append)
+    commit.tell_together(told.append, 2)
+
+    with caplog.at_level(logging.ERROR):
+        commit.resolve()
+
+    assert told == [commit, [2]]
+    assert "one that raises" in caplog.text

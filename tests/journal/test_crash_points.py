@@ -119,9 +119,7 @@ def test_the_scenario_means_the_same_in_memory(tmp_path: Path) -> None:
 
 @pytest.mark.scenario("JRN-08")
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_a_crash_at_any_place_loses_nothing_and_everything_goes_on(
-    scenario: str, forks: Forks, tmp_path: Path
-) -> None:
+def test_a_crash_at_any_place_loses_nothing_and_everything_goes_on(scenario: str, forks: Forks, tmp_path: Path) -> None:
     states = undisturbed(scenario, tmp_path / "undisturbed")
     code, _, places = forks.run(scenario, tmp_path / "counted")
     assert code == 0

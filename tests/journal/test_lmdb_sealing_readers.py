@@ -36,7 +36,7 @@ class Written:
     """How many events of each living stream are acknowledged."""
 
     def __init__(self) -> None:
-        self.acknowledged = dict.fromkeys(LIVING, 0)
+        self.acknowledged: dict[str, int] = dict.fromkeys(LIVING, 0)
         self.done = threading.Event()
 
     def grow(self, journal: Journal, stream: str) -> None:
