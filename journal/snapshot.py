@@ -177,7 +177,7 @@ class Snapshots:
             header = _HEADERS.decode(value)
         except msgspec.MsgspecError:
             return None
-        there = key[-_sequence_key.size :] == _sequence_key.pack(header.sequence)
+        there = _sequence_key.unpack(key[-_sequence_key.size :]) == (header.sequence,)
         return header if there and header.fingerprint == self._fingerprint else None
 
     def _outlived(self, cells: Cells, base: bytes, sequence: int, after: Tip) -> Iterator[bytes]:

@@ -24,6 +24,7 @@ __all__ = ["Compaction", "compact", "shrink"]
 _SEGMENTS_AT_ONCE: Final = 256
 _BYTES_AT_ONCE: Final = 4 * 1024 * 1024
 _CHUNKS_AT_ONCE: Final = 1024
+_TIMES: Final = 4
 
 
 class Compaction(NamedTuple):
@@ -45,7 +46,7 @@ class _Small(NamedTuple):
 
 def compact(env: Environment, index: Index, writer: Writer, sealing: Sealing, loader: Loader) -> Compaction:
     """Seal, join and collect; see `LmdbJournal.compact`."""
-    sealed = sealing.cycle()
+    sealed = sealing.cycle(times=_TIMES)
     with sealing.lock:
         joined = sum(_join(env, index, writer, loader, run) for run in _runs(env))
         removed = _collect(env, writer, loader)

@@ -301,12 +301,6 @@ class Environment:
         """Free the slots of readers that were killed, for others who could not even open the journal to do it."""
         self._env.reader_check()
 
-    @contextmanager
-    def still(self) -> Generator[None]:
-        """Let nobody of this process write for as long as this lasts."""
-        with self._writing:
-            yield
-
     def transact(self, change: Callable[[Transaction], None], *, size_bytes: int) -> None:
         """Make `change`, of about `size_bytes`, durable. It may be called again, when the map had to grow.
 

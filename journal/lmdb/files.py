@@ -72,8 +72,8 @@ def check_files(path: Path) -> None:
 def walk_pages(path: Path) -> list[str]:
     """Return what is wrong with the pages of a data file, without mapping it: LMDB would end the process on some of it.
 
-    It takes about a third of a second for a gigabyte. Where somebody is writing meanwhile, what is walked is what
-    holds still; where nothing does, nothing is said.
+    Up to four seconds for a gigabyte of small records. Where somebody is writing meanwhile, what is walked is what
+    holds still, by itself or because a reader holds it; where nothing does, nothing is said.
     """
     meta = _newest_meta(path)
     for _ in range(_WALKS_MAX):

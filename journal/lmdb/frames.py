@@ -6,6 +6,7 @@ event the parts of them. The layout is versioned by the value's magic, so that l
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import Final, NamedTuple
@@ -267,8 +268,11 @@ def read_names(value: memoryview) -> list[tuple[int, str]]:
         raise Unreadable("the names of streams do not match their checksum")
     names: list[tuple[int, str]] = []
     offset = _CHECKSUM.size
-    while offset < len(value):
-        number, size = _NAME.unpack_from(value, offset)
-        offset += _NAME.size + size
-        names.append((number, str(value[offset - size : offset], "utf-8")))
+    try:
+        while offset < len(value):
+            number, size = _NAME.unpack_from(value, offset)
+            offset += _NAME.size + size
+            names.append((number, str(value[offset - size : offset], "utf-8")))
+    except (struct.error, UnicodeDecodeError) as error:
+        raise Unreadable(f"the names of streams cannot be taken apart: {error}") from error
     return names

@@ -18,6 +18,7 @@ from ..report import Report
 from .chunks import open_chunk
 from .compression import open_dictionary
 from .environment import Environment, unreadable
+from .files import walk_pages
 from .frames import START, VALUE_HEADER_BYTES, End, Frame, Unreadable, count_of, parts_of, read_frame, read_names
 from .index import SEALED_UNKNOWN, Index
 from .order import read_order
@@ -39,6 +40,9 @@ def examine(env: Environment, index: Index, loader: Loader) -> Report:
     heads = [(stream.name, stream.durable.sequence, stream.reset) for stream in index.tails()]
     until = index.position
     with env.snapshot() as reader:
+        # What a reader sees stays where it is, also in the file, as long as it reads.
+        if problems := walk_pages(env.path):
+            return Report(problems=problems)
         return _Examination(_Held(reader, env), heads, until, loader).run()
 
 

@@ -19,7 +19,8 @@ _LOOK_S: Final = 1.0
 _IDLE_EVENTS: Final = 1000
 _FULL_S: Final = 30.0
 _FINISH_S: Final = 3.0
-_PATIENCE: Final = ((100_000, 4.0), (200_000, 1.0))
+_TIMES_WHEN_CLOSING: Final = 16
+_PATIENCE: Final = ((50_000, 4.0), (100_000, 1.0))
 """While others append and fewer events wait than this, it rests so many times as long as it works."""
 
 
@@ -67,7 +68,7 @@ class Sealer:
             return
         deadline = time.monotonic() + _FINISH_S
         try:
-            self._sealing.cycle(lambda: time.monotonic() < deadline)
+            self._sealing.cycle(lambda: time.monotonic() < deadline, times=_TIMES_WHEN_CLOSING)
         except JournalError:
             # What cannot be sealed now stays in the log, where it is as safe.
             _log.info("the log was not sealed on closing", exc_info=True)

@@ -21,13 +21,12 @@ from .frames import End, Unreadable, count_of, read_entries, read_frame
 from .index import DELETED, MISSING, Index, Stream
 from .order import ORDER_EVENTS_MAX, write_order
 from .record import stream_key, write_record
-from .segment import SEGMENT_BYTES_MAX, SEGMENT_EVENTS_MAX, Loader, check_segment, open_segment, seal
+from .segment import SEGMENT_BYTES_MAX, SEGMENT_EVENTS_MAX, Loader, check_segment, open_segment, read_header, seal
 from .transaction import Reader, Transaction
 from .writer import Job, Writer
 
 __all__ = ["SealedRun", "Sealing", "cut"]
 
-_EVENTS_AT_ONCE: Final = 256
 _EVENTS_PER_PLAN: Final = 32 * SEGMENT_EVENTS_MAX
 # Appends wait while a slice is written, so it is to take a millisecond or two.
 _SLICE_STREAMS: Final = 32
@@ -66,10 +65,11 @@ class Sealing:
         self.lock = threading.Lock()
         """Held for a cycle, and by whoever else rewrites segments."""
 
-    def cycle(self, pause: Callable[[], bool] = lambda: True) -> int:
+    def cycle(self, pause: Callable[[], bool] | None = None, *, times: int = 1) -> int:
         """Seal what is durable and drop it from the log; return how many events were sealed.
 
-        Between two transactions `pause()` is called, which ends the cycle by returning False.
+        Between two transactions `pause()` is called, which ends the cycle by returning False. A transaction is `times`
+        as large as one that appends should wait for.
 
         Raises:
             JournalFull, AppendUnknown, JournalClosed: as an append would.
@@ -77,12 +77,12 @@ class Sealing:
         with self.lock:
             self._store_dictionary()
             sealed = 0
-            for plans in self._slices():
+            for plans in self._slices(times):
                 self._writer.submit(Job(_Put(self._index, plans), _size(plans))).wait()
                 sealed += sum(plan.until - plan.base for plan in plans)
-                if not pause():
+                if pause is not None and not pause():
                     return sealed
-            while self._drop_some() and pause():
+            while self._drop_some() and (pause is None or pause()):
                 pass
             return sealed
 
@@ -104,15 +104,17 @@ class Sealing:
             self._writer.submit(Job(change, len(raw))).wait()
         self._has_dictionary = True
 
-    def _slices(self) -> Iterator[list[_Plan]]:
+    def _slices(self, times: int) -> Iterator[list[_Plan]]:
         plans: list[_Plan] = []
+        size_bytes = 0
         for stream in self._index.tails():
             while (plan := self._plan(stream)) is not None:
                 plans.append(plan)
+                size_bytes += _size([plan])
                 more = plan.until < stream.durable.sequence and plan.until - plan.base >= _EVENTS_PER_PLAN
-                if more or len(plans) == _SLICE_STREAMS or _size(plans) >= _SLICE_BYTES:
+                if more or len(plans) >= times * _SLICE_STREAMS or size_bytes >= times * _SLICE_BYTES:
                     yield plans
-                    plans = []
+                    plans, size_bytes = [], 0
                 if not more:
                     break
         if plans:
@@ -125,25 +127,27 @@ class Sealing:
         if not places or stream.assigned is DELETED:
             return None
         new: list[Sealed] = []
-        for start in range(0, len(places), _EVENTS_AT_ONCE):
-            some = places[start : start + _EVENTS_AT_ONCE]
+        digest = GENESIS
+        try:
             with self._env.reading() as reader:
-                found = list(self._read(reader, stream, base + start + 1, some))
-            new += found
-            if len(found) < len(some):
-                break
+                for event, digest in self._read(reader, stream, base + 1, places):  # noqa: B007  (the last one counts)
+                    new.append(event)
+                obsolete, older, before = self._mergeable(reader, stream, base, len(new))
+        except Unreadable:
+            return None
         if not new:
             return None
-        with self._env.reading() as reader:
-            obsolete, older, before = self._mergeable(reader, stream, base, len(new))
         until = base + len(new)
         segments = list(cut([*older, *new], until, before, self._loader))
+        if read_header(segments[-1].value).digest != digest:
+            # What lies in the log is not what was recorded; `verify` names it, and it stays where it is.
+            return None
         return _Plan(stream, reset, base, until, obsolete, segments)
 
     def _read(
         self, reader: Reader, stream: Stream, sequence: int, places: Sequence[tuple[int, int, int]]
-    ) -> Iterator[Sealed]:
-        """Yield events out of the log, as far as they are whole: what is damaged stays where it is."""
+    ) -> Iterator[tuple[Sealed, bytes]]:
+        """Yield events out of the log and their digests, as far as they are whole: what is damaged stays there."""
         for expected, (first, position, offset) in enumerate(places, sequence):
             value = None if first == MISSING else reader.commit(first)
             if value is None:
@@ -154,14 +158,17 @@ class Sealing:
                 return
             if not frame.intact or frame.number != stream.number or frame.sequence != expected:
                 return
-            yield Sealed(
-                position, frame.recorded_at, frame.cause, frame.stored, frame.digest if frame.in_parts else b""
-            )
+            explicit = frame.digest if frame.in_parts else b""
+            yield Sealed(position, frame.recorded_at, frame.cause, frame.stored, explicit), frame.digest
 
     def _mergeable(
         self, reader: Reader, stream: Stream, base: int, count: int
     ) -> tuple[list[int], list[Sealed], bytes]:
-        """Return the small segments at the end of a stream, their events, and the digest in front of all that."""
+        """Return the small segments at the end of a stream, their events, and the digest in front of all that.
+
+        Raises:
+            Unreadable: the last segment is damaged or missing, so that nothing can be put behind it.
+        """
         obsolete: list[int] = []
         older: list[Sealed] = []
         before, last = GENESIS, base
@@ -169,6 +176,8 @@ class Sealing:
             try:
                 header = check_segment(found[1])
             except Unreadable:
+                if not obsolete:
+                    raise
                 break
             if not obsolete:
                 before = header.digest
@@ -182,6 +191,8 @@ class Sealing:
             older[:0] = segment.sealed()
             obsolete.append(last)
             before, count, last = header.before, count + header.events, last - header.events
+        if base and before == GENESIS and last:
+            raise Unreadable("the last segment is missing")
         return obsolete, older, before
 
     def _drop_some(self) -> bool:

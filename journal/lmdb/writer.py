@@ -127,7 +127,8 @@ class Writer:
         now = self._clock()
         while True:
             before = stream.assigned
-            if before.sequence != expected:
+            # Numbers below 0 stand for streams that are gone, deleted or broken, and are nobody's to expect.
+            if before.sequence != expected or expected < 0:
                 if before is GONE:
                     stream = self._index.own(stream.name)
                     continue
@@ -177,7 +178,7 @@ class Writer:
                 if before is DELETED or (before.sequence == expected == 0):
                     return self._nothing_to_delete(stream, expected)
                 if before is not GONE:
-                    if before.sequence != expected:
+                    if before.sequence != expected or expected < 0:
                         raise _refusal(stream, expected, before.sequence)
                     commit = Commit(stream=stream.name, first_sequence=1, last_sequence=expected, digest=before.digest)
                     job = Job(partial(_remove, self._index, stream, before), 0)

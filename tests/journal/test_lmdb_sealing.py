@@ -112,6 +112,29 @@ def test_a_second_deletion_knows_where_the_first_one_ends(tmp_path: Path) -> Non
         assert first.done
 
 
+@pytest.mark.parametrize("expected", [-3, -2, -1])
+def test_no_number_below_zero_is_where_a_stream_ends(expected: int, tmp_path: Path) -> None:
+    with opened(tmp_path) as journal:
+        append(journal, "order/1", "a")
+        append(journal, "order/2", "the last one")
+        delete(journal, "order/1", 1)
+        with pytest.raises(StreamDeleted):
+            append(journal, "order/1", "b", expected=expected)
+        with pytest.raises(WrongExpectedSequence):
+            journal.delete("order/1", expected=expected)
+        with pytest.raises(WrongExpectedSequence):
+            append(journal, "order/3", "b", expected=expected)
+    log = next(place for place in places(tmp_path) if place.key == (2).to_bytes(8, "big") and place.database == "log")
+    flip(tmp_path, log.at + log.size_bytes - 4)
+
+    with opened(tmp_path) as journal:
+        with pytest.raises(CorruptRecord):
+            append(journal, "order/2", "b", expected=expected)
+        with pytest.raises(CorruptRecord):
+            delete(journal, "order/2", expected)
+        assert journal.head("order/2").sequence == 1
+
+
 def test_deleted_events_leave_the_file_and_what_is_left_goes_on(tmp_path: Path) -> None:
     with opened(tmp_path) as journal:
         append(journal, "order/1", noise(90_000), "small")
