@@ -47,6 +47,7 @@ _FRAME = Struct("<IIIQQ16sH")  # the same behind its checksum
 
 VALUE_HEADER_BYTES: Final = _VALUE.size
 _FRAME_BYTES: Final = _FRAME.size
+_CHECKSUM_BYTES: Final = _CHECKSUM.size
 
 _IN_PARTS: Final = 1 << 31
 """In the length of what is stored: it is the packed parts of a large event."""
@@ -204,16 +205,19 @@ def read_stored(value: memoryview, offset: int, number: int, sequence: int) -> t
     None where it is another event than that of this stream and sequence, is damaged, or is a large one: the fast way to
     fold the log leaves those to `read_frame`.
     """
-    start = offset + _FRAME_BYTES
-    if start > len(value):
+    if offset + _FRAME_BYTES > len(value):
         return None
     checksum, size, found, at, _, _, cause_size = _unpack_frame(value, offset)
-    body = start + cause_size
-    end = body + size
+    end = offset + _FRAME_BYTES + cause_size + size
     # A large event has a size beyond any value.
-    if end > len(value) or found != number or at != sequence or crc32(value[offset + 4 : end]) != checksum:
+    if end > len(value) or found != number or at != sequence:
         return None
-    return str(value[start:body], "utf-8"), bytes(value[body:end])
+    # Bytes are cut in a fifth of the time of a view.
+    frame = bytes(value[offset:end])
+    if crc32(frame[_CHECKSUM_BYTES:]) != checksum:
+        return None
+    body = _FRAME_BYTES + cause_size
+    return frame[_FRAME_BYTES:body].decode(), frame[body:]
 
 
 def read_entries(value: memoryview) -> Iterator[tuple[int, int]]:
