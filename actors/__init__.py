@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from ..journal.snapshot import SnapshotPolicy
 from .activation import Activation, Handled
 from .clock import Clock, system_clock
 from .decider import Decider, EventSourcedActor, Performer, fold
@@ -10,6 +11,7 @@ from .effect import Effect
 from .errors import (
     ActivationFailed,
     ActorError,
+    ActorQuarantined,
     BlockingAsk,
     CommandRejected,
     MailboxFull,
@@ -26,16 +28,19 @@ from .errors import (
     UnknownRun,
     UnknownThread,
 )
+from .failure import Failure
+from .quarantine import Quarantined
 
 if TYPE_CHECKING:
     from .ref import ActorRef
     from .reply import Reply
-    from .system import ActorSystem, Failure
+    from .system import ActorSystem
 
 __all__ = [
     "Activation",
     "ActivationFailed",
     "ActorError",
+    "ActorQuarantined",
     "ActorRef",
     "ActorSystem",
     "BlockingAsk",
@@ -48,6 +53,7 @@ __all__ = [
     "Handled",
     "MailboxFull",
     "Performer",
+    "Quarantined",
     "ReplayDivergence",
     "Reply",
     "RunCancelled",
@@ -56,6 +62,7 @@ __all__ = [
     "RunFailed",
     "RunHalted",
     "RunNotFinished",
+    "SnapshotPolicy",
     "StepFailed",
     "SystemClosed",
     "UnknownKind",
@@ -65,7 +72,7 @@ __all__ = [
     "system_clock",
 ]
 
-_LOCAL = {"ActorRef": ".ref", "ActorSystem": ".system", "Failure": ".system", "Reply": ".reply"}
+_LOCAL = {"ActorRef": ".ref", "ActorSystem": ".system", "Reply": ".reply"}
 
 
 def __getattr__(name: str) -> object:

@@ -2,26 +2,29 @@
 
 It knows no thread, no clock and no mailbox, so every host runs the same one:
 
-1. recover: fold the stream (`__init__`);
+1. recover: the newest snapshot and the events behind it (`actors/recovery.py`);
 2. a command whose id is known is answered with its first answer;
 3. decide, evolve (both pure), then append: an event that cannot be folded is never recorded;
-4. the reply and the effects wait for the commit: the host holds them back until `Handled.commit` is done.
+4. the reply and the effects wait for the commit: the host holds them back until `Handled.commit` is done;
+5. now and then the host has a snapshot taken, of what is durable (`actors/saver.py`).
 
 The next command is decided on the state already evolved, while the disk still syncs the last one.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import sys
 from collections.abc import Sequence
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
-from ..journal import CellWrite, Commit, Journal, JournalError, RecordedEvent, open_mark, stream_name
+from ..journal import CellWrite, Commit, Journal, NewEvent, open_mark, stream_name
 from .decider import EventSourcedActor
 from .effect import Effect
 from .errors import ActivationFailed
+from .recovery import recover
+from .saver import Saver
 
 __all__ = ["Activation", "AnyActivation", "Handled"]
 
@@ -30,11 +33,11 @@ C = TypeVar("C")
 E = TypeVar("E", bound=msgspec.Struct)
 A = TypeVar("A")
 
-ANSWERS_KEPT = 8
-"""Answers held in memory; older ones are folded again from the journal when they are asked for."""
+ANSWERS_KEPT = 4
+"""Answers held in memory, at least; older ones are folded again from the journal when they are asked for."""
 
 
-class Handled(NamedTuple):
+class Handled(msgspec.Struct, frozen=True, gc=False):
     """What became of a command: an answer or an error, valid once `commit` is durable (None: already)."""
 
     answer: object
@@ -42,39 +45,49 @@ class Handled(NamedTuple):
     commit: Commit | None
 
 
-class _Span(NamedTuple):
-    """Where in the stream a command's events stand."""
-
-    first: int
-    last: int
-
-
 class Activation(Generic[S, C, E, A]):
     """One actor awake, on any host.
 
     Raises:
         ActivationFailed: an event of the stream cannot be read or folded.
+        StreamDeleted: its events were deleted.
     """
 
-    __slots__ = ("_answers", "_effects", "_journal", "_last_commit", "_spans", "kind", "sequence", "state", "stream")
+    __slots__ = (
+        "_answers", "_ids", "_journal", "_last_commit", "_saver", "_snapshot_at",
+        "effects", "kind", "sequence", "snapshot_due", "state", "stream",
+    )  # fmt: skip
 
     def __init__(self, kind: EventSourcedActor[S, C, E, A], id: str, journal: Journal) -> None:  # noqa: A002
         self.kind = kind
         self.stream = stream_name(kind.category, id)
-        self.state = kind.initial(self.stream)
-        self.sequence = 0
         self._journal = journal
-        self._spans: dict[str, _Span] = {}
-        self._answers: OrderedDict[str, tuple[object, Commit]] = OrderedDict()
+        recovered = recover(kind, self.stream, journal)
+        self.state = recovered.state
+        self.sequence = recovered.sequence
+        self._ids = recovered.ids
+        self._answers: dict[str, Handled] | None = None
         self._last_commit: Commit | None = None
-        for recorded in self._read():
-            self._recover(recorded)
-        self._effects = self._open_effects()
-
-    @property
-    def effects(self) -> Sequence[Effect]:
+        self._saver: Saver[S] | None = None
+        self._snapshot_at = sys.maxsize
+        self.snapshot_due = False
+        """Whether the host should call `snapshot` at some time that suits it."""
+        self.effects = self._open_effects()
         """The work that is open in the present state."""
-        return self._effects
+        if kind.snapshots is not None and kind.state_codec is not None:
+            self._saver = Saver(kind.snapshots, kind.state_codec, self.stream, journal, recovered)
+            self._snapshot_at = self._saver.next_at
+            if self.sequence >= self._snapshot_at:
+                self._note(None)
+
+    def correct_mark(self) -> None:
+        """Put right the cell that tells the next start about open work, after waking up.
+
+        An import marks whatever it brings, and a newer version of the kind may see work where there was none before.
+        """
+        cells, mark = self._journal.cells, open_mark(self.stream)
+        if bool(self.effects) != (cells.get(mark) is not None):
+            cells.write(self._mark(self.effects))
 
     @property
     def waiting_for(self) -> Commit | None:
@@ -89,53 +102,69 @@ class Activation(Generic[S, C, E, A]):
         Raises:
             JournalError: the append was refused; this activation no longer matches its stream and must be dropped.
         """
-        if command_id in self._spans:
-            return self._first_answer(command_id)
-        decider = self.kind.decider
+        ids = self._ids
+        first = ids.recent.get(command_id)
+        if first is None and ids.packed:
+            first = self._packed_place(command_id)
+        if first is not None:
+            return self._first_answer(command_id, first)
+        decider, encode = self.kind.decider, self.kind.catalog.encode
+        state = self.state
+        news: list[NewEvent] = []
+        events: list[E] = []
         try:
-            drafts = [
-                self.kind.catalog.encode(event, cause=command_id) for event in decider.decide(self.state, command)
-            ]
-            state = self.state
-            for _, event in drafts:
+            for draft in decider.decide(state, command):
+                new, event = encode(draft, cause=command_id)
+                news.append(new)
+                events.append(event)
+            for event in events:
                 state = decider.evolve(state, event)
-            answer = decider.answer(state, [event for _, event in drafts])
-            effects = decider.effects(state) if drafts else self._effects
+            answer = decider.answer(state, events)
+            if not events:
+                return Handled(answer, None, _unless_durable(self._last_commit))
+            effects = decider.effects(state)
         except Exception as error:  # noqa: BLE001  (decide is the user's; its failure is the asker's, and nothing was written)
             return Handled(None, error, self.waiting_for)
-        if not drafts:
-            return Handled(answer, None, self.waiting_for)
-        commit = self._journal.append(
-            self.stream, [new for new, _ in drafts], expected=self.sequence, cells=self._mark(effects)
-        )
-        self._spans[command_id] = _Span(self.sequence + 1, self.sequence + len(drafts))
-        self.sequence += len(drafts)
-        self.state, self._effects, self._last_commit = state, effects, commit
-        self._remember(command_id, answer, commit)
-        return Handled(answer, None, commit)
+        mark = () if bool(effects) is bool(self.effects) else self._mark(effects)
+        commit = self._journal.append(self.stream, news, expected=self.sequence, cells=mark)
+        ids.recent[command_id] = self.sequence + 1
+        self.sequence += len(news)
+        self.state, self.effects, self._last_commit = state, effects, commit
+        if self._answers is None:
+            self._answers = {}
+        handled = self._answers[command_id] = Handled(answer, None, commit)
+        if len(self._answers) > 2 * ANSWERS_KEPT:
+            _forget(self._answers)
+        if self.sequence >= self._snapshot_at:
+            self._note(commit)
+        return handled
 
-    def _recover(self, recorded: RecordedEvent) -> None:
-        try:
-            event = cast("E", self.kind.catalog.decode(recorded))
-            self.state = self.kind.decider.evolve(self.state, event)
-        except Exception as error:
-            raise ActivationFailed(
-                stream=self.stream, sequence=recorded.sequence, reason=f"{type(error).__name__}: {error}"
-            ) from error
-        self.sequence = recorded.sequence
-        if recorded.cause:
-            span = self._spans.get(recorded.cause)
-            self._spans[recorded.cause] = _Span(span.first if span else recorded.sequence, recorded.sequence)
+    def snapshot(self, at: int, *, last: bool = False) -> Commit | None:
+        """Write the snapshot that is due, and return its commit; None when there is nothing to write now.
 
-    def _read(self) -> Sequence[RecordedEvent]:
-        events: list[RecordedEvent] = []
+        With `last`, also one of the present state, which must be durable, if enough is new: the actor goes to sleep.
+        `at` is the time in nanoseconds since the epoch, UTC. Nothing is lost if this fails, or is never called.
+
+        Raises:
+            NotRepresentable: the state would come back different; no more are taken of this kind.
+            PayloadTooLarge: the state is too large; it is tried again much later.
+            JournalError: the journal takes no cells.
+        """
+        saver = self._saver
+        if saver is None:
+            return None
+        if last:
+            saver.leave(self.state, self.sequence)
         try:
-            events.extend(self._journal.read(self.stream))
-        except JournalError as error:
-            raise ActivationFailed(
-                stream=self.stream, sequence=len(events) + 1, reason=f"{type(error).__name__}: {error}"
-            ) from error
-        return events
+            return saver.save(at)
+        finally:
+            self.snapshot_due, self._snapshot_at = saver.due, saver.next_at
+
+    def _note(self, commit: Commit | None) -> None:
+        """Have the present state kept once its commit is durable."""
+        if self._saver is not None:
+            self._saver.note(self.state, self.sequence, commit)
+            self.snapshot_due, self._snapshot_at = self._saver.due, self._saver.next_at
 
     def _open_effects(self) -> Sequence[Effect]:
         try:
@@ -146,45 +175,56 @@ class Activation(Generic[S, C, E, A]):
 
     def _mark(self, effects: Sequence[Effect]) -> Sequence[CellWrite]:
         """Keep the cell that tells the next start of the system about open work."""
-        if bool(effects) == bool(self._effects):
-            return ()
         return (CellWrite(open_mark(self.stream), self.stream.encode() if effects else None),)
 
-    def _remember(self, command_id: str, answer: object, commit: Commit) -> None:
-        answers = self._answers
-        answers[command_id] = (answer, commit)
-        while len(answers) > ANSWERS_KEPT and next(iter(answers.values()))[1].done:
-            answers.popitem(last=False)
+    def _packed_place(self, command_id: str) -> int | None:
+        """Return where the events of a command begin whose id a snapshot remembers; None for any other."""
+        for place in self._ids.packed_places(command_id):
+            event = next(iter(self._journal.read(self.stream, after=place - 1)), None)
+            if event is not None and event.cause == command_id:
+                return place
+        return None
 
-    def _first_answer(self, command_id: str) -> Handled:
-        kept = self._answers.get(command_id)
+    def _first_answer(self, command_id: str, first: int) -> Handled:
+        kept = self._answers.get(command_id) if self._answers else None
         if kept is not None:
-            return Handled(kept[0], None, _unless_durable(kept[1]))
-        span = self._spans[command_id]
+            return Handled(kept.answer, None, _unless_durable(kept.commit))
         try:
-            sequence, answer = self._fold_answer(span)
+            state, own = self._fold_until(command_id, first)
+            answer = self.kind.decider.answer(state, own)
         except Exception as error:  # noqa: BLE001  (as in `handle`: what it is told is the asker's alone)
             return Handled(None, error, self.waiting_for)
         # What was read is durable. Where it ends too early, this activation rests on a commit that has failed.
-        return Handled(answer, None, None if sequence == span.last else self.waiting_for)
+        return Handled(answer, None, None if own else self.waiting_for)
 
-    def _fold_answer(self, span: _Span) -> tuple[int, object]:
-        """Fold the stream up to the end of a command, and return how far it went and the answer there."""
-        decider, sequence = self.kind.decider, 0
+    def _fold_until(self, command_id: str, first: int) -> tuple[S, list[E]]:
+        """Fold the stream up to the end of a command, and return the state there and the events of the command."""
+        evolve, sequence = self.kind.decider.evolve, 0
         state: S = self.kind.initial(self.stream)
         own: list[E] = []
-        for recorded in self._journal.read(self.stream):
-            event = cast("E", self.kind.catalog.decode(recorded))
-            state, sequence = decider.evolve(state, event), recorded.sequence
-            if sequence >= span.first:
-                own.append(event)
-            if sequence == span.last:
-                break
-        return sequence, decider.answer(state, own)
+        for page in self._journal.pages(self.stream, self.kind.catalog):
+            for cause, event in zip(page.causes, cast("Sequence[E]", page.events), strict=True):
+                sequence += 1
+                if own and cause != command_id:
+                    return state, own
+                state = evolve(state, event)
+                if sequence >= first:
+                    own.append(event)
+        return state, own
 
 
 def _unless_durable(commit: Commit | None) -> Commit | None:
     return None if commit is None or (commit.done and commit.error is None) else commit
+
+
+def _forget(answers: dict[str, Handled]) -> None:
+    """Keep the last answers, and all that wait for their commits."""
+    while len(answers) > ANSWERS_KEPT:
+        oldest = next(iter(answers))
+        commit = answers[oldest].commit
+        if commit is not None and not commit.done:
+            return
+        del answers[oldest]
 
 
 AnyActivation = Activation[Any, Any, Any, Any]

@@ -21,7 +21,7 @@ def system_clock() -> int:
 
 def new_id() -> str:
     """Return an id that nobody else has: a random one of this process, and a count."""
-    return f"{_process.id}-{next(_process.count):x}"
+    return f"{_process.front}{_process.number():x}"
 
 
 def random_id() -> str:
@@ -39,7 +39,7 @@ class _Process:
 
     def renew(self) -> None:
         # A count costs a tenth of drawing chance for each id, and does not make the thread give way.
-        self.id, self.count = uuid.uuid4().hex, itertools.count()
+        self.front, self.number = f"{uuid.uuid4().hex}-", itertools.count().__next__
 
 
 _process = _Process()

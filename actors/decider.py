@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from ..journal import Catalog, Upcaster, stream_name
+from ..journal import Catalog, Upcaster, event_type, stream_name
+from ..journal.snapshot import SnapshotPolicy, Snapshots
 from .effect import Effect
+from .state_codec import StateCodec
 
 __all__ = ["Decider", "EventSourcedActor", "Performer", "fold"]
 
@@ -70,6 +73,11 @@ class EventSourcedActor(Generic[S, C, E, A]):
     Each actor of the kind is one stream, `category/id`. `perform(effect, actor)` does the work of its effects; a
     command that it returns is told to the actor. `mailbox_size` bounds what may wait for one actor. `initial_for`
     makes the initial state of an actor that wants to know its own stream, in place of the decider's `initial`.
+
+    With a `state_type` (whatever msgspec can decode: a struct, a dataclass, `dict[str, int]`) the state is kept in
+    snapshots as `snapshot` says, and waking an actor costs what is new since the last one. Raise `version` when
+    `evolve`, an upcaster or the initial state changes: the snapshots of other versions are not used. A state that would
+    not come back exactly as it is, in a value or a type, ends the snapshots of the kind; the system reports it once.
     """
 
     category: str
@@ -79,15 +87,39 @@ class EventSourcedActor(Generic[S, C, E, A]):
     perform: Performer | None = None
     initial_for: Callable[[str], S] | None = None
     mailbox_size: int = 1000
+    version: int = 1
+    state_type: Any = None
+    snapshot: SnapshotPolicy | None = SnapshotPolicy()  # noqa: RUF009  (it is frozen)
     catalog: Catalog = field(init=False, repr=False, compare=False)
+    state_codec: StateCodec[S] | None = field(init=False, repr=False, compare=False)
+    snapshots: Snapshots | None = field(init=False, repr=False, compare=False)
+    code: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Check the declaration, so that a mistake shows where it was made."""
         stream_name(self.category, "x")
         if self.mailbox_size < 1:
             raise ValueError(f"{self.category}: mailbox_size is at least 1, not {self.mailbox_size}")
+        if self.version < 1:
+            raise ValueError(f"{self.category}: the version is a whole number from 1, not {self.version!r}")
+        codec = None if self.state_type is None else StateCodec[S](self.category, self.state_type)
         object.__setattr__(self, "catalog", Catalog(*self.events, upcasters=self.upcasters))
+        object.__setattr__(self, "state_codec", codec)
+        object.__setattr__(self, "snapshots", self._snapshots(codec))
+        object.__setattr__(self, "code", self._code(codec))
 
     def initial(self, stream: str) -> S:
         """Return the state of the actor of this stream before its first event."""
         return self.decider.initial if self.initial_for is None else self.initial_for(stream)
+
+    def _snapshots(self, codec: StateCodec[S] | None) -> Snapshots | None:
+        if codec is None or self.snapshot is None:
+            return None
+        return Snapshots(f"actor {self.category}", version=self.version, schema=codec.schema, policy=self.snapshot)
+
+    def _code(self, codec: StateCodec[S] | None) -> str:
+        """Return a digest of what can be known of the code that folds: with another one a fold may end differently."""
+        names = sorted(map(event_type, self.events))
+        steps = sorted((step.name, step.version) for step in self.upcasters)
+        known = (self.category, self.version, names, steps, "" if codec is None else codec.schema)
+        return sha256(msgspec.msgpack.encode(known)).hexdigest()[:16]

@@ -10,6 +10,7 @@ ActorError
 ├─ UnknownKind             no actor or agent is registered under this name
 ├─ MailboxFull             the actor is behind: retry later or shed load
 ├─ ActivationFailed        the actor could not be rebuilt from its stream
+│  └─ ActorQuarantined     that happened several times in a row: it is not tried again
 ├─ SystemClosed            the system is shutting down
 ├─ BlockingAsk             a blocking wait where it could stop the whole system
 ├─ StepFailed              a step raised, as recorded
@@ -28,6 +29,7 @@ from ..journal import ClewError
 __all__ = [
     "ActivationFailed",
     "ActorError",
+    "ActorQuarantined",
     "BlockingAsk",
     "CommandRejected",
     "MailboxFull",
@@ -129,6 +131,19 @@ class ActivationFailed(ActorError):
             f"{stream}: could not be activated, at sequence {sequence}: {reason}. "
             "Fix the cause (often an event type that is not registered) and send again."
         )
+
+
+class ActorQuarantined(ActivationFailed):
+    """The actor could not be rebuilt several times in a row, and is not tried again; nothing recorded is lost."""
+
+    def __init__(self, *, stream: str, sequence: int, reason: str, failures: int) -> None:
+        super().__init__(stream=stream, sequence=sequence, reason=reason)
+        self.failures = failures
+        text = (
+            f"{stream}: in quarantine after {failures} failed activations, the last at sequence {sequence}: {reason}. "
+            "Deploy code that can read it, or mend the cause and call `system.quarantine.release(stream)`."
+        )
+        self.args = (text,)
 
 
 class SystemClosed(ActorError):

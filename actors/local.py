@@ -5,38 +5,41 @@ One turn, in order:
 1. let go of what the disk has confirmed: replies, effects to start, effects to stop;
 2. take note of the effects that have ended;
 3. wake up, if the actor is not awake: at the beginning, and after a commit that failed;
-4. handle some messages; what each one waits for joins the end of the gate.
+4. handle some messages; what each one waits for joins the end of the gate;
+5. take a snapshot, when one is due and what it holds is durable.
 
 Nothing here blocks on a commit or on another actor.
 """
 
 from __future__ import annotations
 
+import threading
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
+import uuid
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pykka
 from pykka._envelope import Envelope  # pyright: ignore[reportPrivateUsage]  (pykka is pinned for its hooks)
 
-from ..journal import CellWrite, Commit, JournalError, WrongExpectedSequence, open_mark
+from ..journal import CellWrite, Commit, JournalError, WrongExpectedSequence
 from .activation import Activation, AnyActivation, Handled
 from .errors import ActivationFailed, ActorError, SystemClosed
+from .gate import Gate, Held
+from .lazy import Lazy
 from .mailbox import Mailbox
+from .message import Message
 from .open_work import OpenWork
 from .reply import Reply
+from .wakeups import send_wakeups
 
 if TYPE_CHECKING:
-    from ..journal import Journal
     from .decider import EventSourcedActor
-    from .effect import Effect
-    from .mailbox import Pool
-    from .open_work import EffectHandle
+    from .host import Host
 
-__all__ = ["Host", "LocalActor", "Message"]
+__all__ = ["LocalActor"]
 
 MESSAGES_PER_TURN = 64
 """Messages an actor handles before it lets others have the thread."""
@@ -48,67 +51,28 @@ _BARRIER = CellWrite(b"barrier", None)
 """Writes nothing; durable or failed once everything before it is."""
 
 
-class Message(NamedTuple):
-    """A command on its way, with its id and the effect that sent it (None: from outside)."""
-
-    command: object
-    command_id: str
-    performer: str | None = None
-
-
-class Host(Protocol):
-    """What an actor needs from the system it lives in."""
-
-    @property
-    def journal(self) -> Journal:
-        """Where the streams are."""
-        ...
-
-    @property
-    def pool(self) -> Pool:
-        """Where turns are taken."""
-        ...
-
-    def start_effect(self, actor: LocalActor, effect: Effect, done: Callable[[], None]) -> EffectHandle:
-        """Start the work of an effect; call `done()` when it has ended, however it ended."""
-        ...
-
-    def retire(self, actor: LocalActor) -> None:
-        """Forget an actor that went to sleep."""
-        ...
-
-    def report(self, stream: str, what: str, error: BaseException) -> None:
-        """Tell whoever watches over the system that something failed."""
-        ...
-
-
-class _Held(NamedTuple):
-    """What waits for a commit, with the activation that it was decided by."""
-
-    commit: Commit | None
-    decided_by: AnyActivation | None
-    act: Callable[[Exception | None], None]
-
-
 class LocalActor(pykka.Actor):
     """One actor on this machine."""
 
     def __init__(self, host: Host, kind: EventSourcedActor[Any, Any, Any, Any], id: str, stream: str) -> None:  # noqa: A002
-        super().__init__()
+        # Not pykka's own: what it makes for each actor takes more room than the rest.
         self.kind = kind
         self.id = id
         self.stream = stream
         self.touched = True
         self._host = host
         self._activation: AnyActivation | None = None
-        self._gate: deque[_Held] = deque()
+        self._work: OpenWork | None = None
         self._sleep_wanted = False
         self._races = 0
         self._barrier: Commit | None = None
-        mailbox: Mailbox = self.actor_inbox  # pyright: ignore[reportAssignmentType]
-        self.mailbox = mailbox
-        mailbox.bind(self, host.pool, stream=stream, size_max=kind.mailbox_size)
-        self._work = OpenWork(partial(host.start_effect, self), mailbox.wake)
+        self.actor_inbox = self.mailbox = Mailbox()
+        self._gate = Gate(self.mailbox)
+        self.mailbox.bind(self, host.pool, stream=stream, size_max=kind.mailbox_size)
+
+    actor_urn = Lazy(lambda _: uuid.uuid4().urn)  # pyright: ignore[reportAssignmentType]
+    actor_stopped = Lazy(lambda _: threading.Event())  # pyright: ignore[reportAssignmentType]
+    _actor_ref = Lazy(pykka.ActorRef)  # pyright: ignore[reportAssignmentType]
 
     @staticmethod
     def _create_actor_inbox() -> Mailbox:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -133,138 +97,159 @@ class LocalActor(pykka.Actor):
     @property
     def busy(self) -> bool:
         """Whether something waits, is being handled, is being synced or runs."""
-        return bool(self._gate) or self._work.running or not self.mailbox.idle
+        return bool(self._gate.held) or self._working or not self.mailbox.idle
+
+    @property
+    def _working(self) -> bool:
+        return self._work is not None and self._work.running
 
     def turn(self) -> None:
         """Take one turn; a failure in it takes down this actor alone."""
-        if self.mailbox.closed:
+        mailbox = self.mailbox
+        if mailbox.closed:
             return
         try:
-            self._take_turn()
+            self._take_turn(mailbox)
         except BaseException as error:  # noqa: BLE001  (contained: one actor's fault must not stop the pool)
             self._host.report(self.stream, "the actor failed and was dropped", error)
             self._drop(error)
             return
-        if not self.mailbox.closed:
-            self.mailbox.rest(blocked=self._barrier is not None)
+        if not mailbox.closed:
+            mailbox.rest(blocked=self._barrier is not None)
 
-    def _take_turn(self) -> None:
-        self._open_gate()
-        self._work.settle()
+    def _take_turn(self, mailbox: Mailbox) -> None:
+        if self._gate.held is not None:
+            self._gate.open(self._let_go)
+        if self._work is not None:
+            self._work.settle()
         if self._barrier is not None and self._barrier.done:
             self._barrier = None
-        if self._barrier is None:
-            self._handle_some()
+        if self._barrier is None and (mailbox.messages or self._activation is None):
+            self._handle_some(mailbox)
+        if self._activation is not None and self._activation.snapshot_due:
+            self._snapshot(self._activation)
         if self._sleep_wanted:
             self._sleep_wanted = False
             self._sleep()
 
-    def _handle_some(self) -> None:
+    def _handle_some(self, mailbox: Mailbox) -> None:
+        # Who was answered in this turn or before does not wait for what a user's functions take.
+        send_wakeups()
         if self._activation is None:
             self._activate()
         for _ in range(MESSAGES_PER_TURN):
-            if self.mailbox.empty() or self._barrier is not None:
+            if not mailbox.messages or self._barrier is not None:
                 break
-            self._receive(self.mailbox.get())
-        self._open_gate()
+            self._receive(mailbox.messages.popleft())
+        if self._gate.held is not None:
+            self._gate.open(self._let_go)
         if self._activation is None and self._barrier is None:
-            self.mailbox.wake()
+            mailbox.wake()
 
     def _activate(self) -> None:
-        self._activation = activation = Activation(self.kind, self.id, self._host.journal)
-        # The mark tells the next start of the system about open work. An import marks whatever it brings, and a
-        # newer version of the kind may see work where there was none before.
-        cells, mark = self._host.journal.cells, open_mark(self.stream)
-        if bool(activation.effects) != (cells.get(mark) is not None):
-            cells.write([CellWrite(mark, self.stream.encode() if activation.effects else None)])
-        self._work.resume(activation.effects)
-
-    def _receive(self, envelope: Any) -> None:  # noqa: ANN401  (pykka's envelope is private)
-        message, reply = envelope.message, envelope.reply_to
-        self.touched = True
-        if not isinstance(message, Message):
-            # pykka's own `stop` and whatever else was sent past the typed reference.
-            self._sleep_wanted = True
-            self._when_durable(None, lambda _: reply.set(None) if reply is not None else None)
-            return
+        host = self._host
         try:
-            handled = self._handle(message)
-        except WrongExpectedSequence as error:
-            self._races += 1
-            if self._races <= RACES_MAX:
-                self._decide_again(envelope)
-                return
-            handled = Handled(None, error, None)
-        except JournalError as error:
-            handled = Handled(None, error, None)
-        except BaseException:
-            # It is told with the others that wait, once this actor takes no more.
-            self.mailbox.put_back(envelope)
+            self._activation = activation = Activation(self.kind, self.id, host.journal)
+        except ActivationFailed as error:
+            host.quarantine.failed(error, code=self.kind.code, at=host.clock())
             raise
-        self._races = 0
-        self._when_durable(handled.commit, partial(self._answer, reply, handled))
+        host.quarantine.release(self.stream)
+        activation.correct_mark()
+        if self._work is not None or activation.effects:
+            self._open_work().resume(activation.effects)
 
-    def _handle(self, message: Message) -> Handled:
+    def _open_work(self) -> OpenWork:
+        if self._work is None:
+            self._work = OpenWork(partial(self._host.start_effect, self), self.mailbox.wake)
+        return self._work
+
+    def _receive(self, message: Any) -> None:  # noqa: ANN401  (pykka's envelope is private)
+        self.touched = True
         activation = self._activation
         if activation is None:
             raise AssertionError(f"{self.stream} handles a message and is not awake: a bug of Clew")
+        if not isinstance(message, Message):
+            # pykka's own `stop` and whatever else was sent past the typed reference.
+            self._sleep_wanted = True
+            self._gate.add(Held(None, activation, message.reply_to))
+            return
         before = activation.effects
-        handled = activation.handle(message.command, message.command_id)
-        if activation.effects is not before:
-            change = self._work.change(before, activation.effects, message.performer)
-            self._when_durable(handled.commit, lambda error: change() if error is None else None)
-        return handled
+        try:
+            handled = activation.handle(message.command, message.command_id)
+        except WrongExpectedSequence as lost:
+            self._races += 1
+            if self._races <= RACES_MAX:
+                self._decide_again(message)
+                return
+            handled = Handled(None, lost, None)
+        except JournalError as refused:
+            handled = Handled(None, refused, None)
+        except BaseException:
+            # It is told with the others that wait, once this actor takes no more.
+            self.mailbox.put_back(message)
+            raise
+        self._races = 0
+        held = Held(handled.commit, activation, message.reply, handled.answer, handled.error)
+        if activation.effects is not before and activation.effects != before:
+            held.change = self._open_work().change(before, activation.effects, message.performer)
+        self._gate.add(held)
 
-    def _decide_again(self, envelope: Any) -> None:  # noqa: ANN401
+    def _decide_again(self, message: Message) -> None:
         """Wait for what another writer (an import, another system) put into this stream, and wake up anew."""
-        self.mailbox.put_back(envelope)
+        self.mailbox.put_back(message)
         self._barrier = self._host.journal.cells.write([_BARRIER])
-        self._barrier.add_done_callback(self._commit_done)
+        self._barrier.add_done_callback(lambda _: self.mailbox.wake())
         self._activation = None
 
-    def _when_durable(self, commit: Commit | None, act: Callable[[Exception | None], None]) -> None:
-        self._gate.append(_Held(commit, self._activation, act))
-        if commit is not None and not commit.done:
-            commit.add_done_callback(self._commit_done)
-
-    def _commit_done(self, _: Commit) -> None:
-        self.mailbox.wake()
-
-    def _open_gate(self) -> None:
-        gate = self._gate
-        while gate and ((commit := gate[0].commit) is None or commit.done):
-            held = gate.popleft()
-            error = commit.error if commit is not None else None
-            if error is not None and held.decided_by is self._activation:
-                # The state in memory holds events that are not in the journal: start again from what is there.
-                self._activation = None
-            held.act(error)
-
-    def _answer(self, reply: Reply[Any] | None, handled: Handled, commit_error: Exception | None) -> None:
-        error = commit_error or handled.error
-        if reply is not None:
-            if error is None:
-                reply.set(handled.answer)
+    def _let_go(self, held: Held, failed: Exception | None) -> None:
+        """Say how it ended, to whoever asked, and do what it changes about open work unless it `failed`."""
+        if failed is not None and held.decided_by is self._activation:
+            # The state in memory holds events that are not in the journal: start again from what is there.
+            self._activation = None
+        error = failed or held.error
+        try:
+            if held.change is not None and failed is None:
+                held.change()
+        finally:
+            if held.reply is None:
+                if error is not None:
+                    self._host.report(self.stream, "a command that nobody waits for was refused", error)
+            elif error is None:
+                held.reply.set(held.answer)
             else:
-                reply.fail(error)
-        elif error is not None:
-            self._host.report(self.stream, "a command that nobody waits for was refused", error)
+                held.reply.fail(error)
+
+    def _snapshot(self, activation: AnyActivation, *, last: bool = False) -> None:
+        try:
+            commit = activation.snapshot(self._host.clock(), last=last)
+        except Exception as error:  # noqa: BLE001  (the actor goes on without; the state's types are the user's)
+            self._host.report(self.stream, "no snapshot is taken", error)
+            return
+        if commit is not None:
+            commit.add_done_callback(self._report_snapshot)
+
+    def _report_snapshot(self, commit: Commit) -> None:
+        if commit.error is not None:
+            self._host.report(self.stream, "a snapshot was not written; the next one is taken later", commit.error)
 
     def _sleep(self) -> None:
-        if not self._gate and not self._work.running and self.mailbox.close_if_empty():
+        if self._gate.held or self._working or self.mailbox.messages:
+            return
+        if self._activation is not None:
+            self._snapshot(self._activation, last=True)
+        if self.mailbox.close_if_empty():
             self.actor_stopped.set()
             self._host.retire(self)
 
     def _drop(self, error: BaseException) -> None:
         """Fail what waits and forget this actor; the next message makes a new one."""
-        self._work.stop_all()
+        if self._work is not None:
+            self._work.stop_all()
         waiting = self.mailbox.close()
         self._host.retire(self)
         shown = self._shown(error)
         self._fail(waiting, shown)
-        while self._gate:
-            commit, _, act = self._gate.popleft()
-            act(None if commit is None else commit.error if commit.done else shown)
+        self._empty_gate(shown)
 
     def _shown(self, error: BaseException) -> Exception:
         if isinstance(error, ActorError | JournalError):
@@ -274,9 +259,10 @@ class LocalActor(pykka.Actor):
 
     def _fail(self, waiting: Sequence[Any], error: Exception) -> None:
         self.actor_stopped.set()
-        for envelope in waiting:
-            if envelope.reply_to is not None:
-                envelope.reply_to.fail(error)
+        for message in waiting:
+            reply = message.reply if isinstance(message, Message) else message.reply_to
+            if reply is not None:
+                reply.fail(error)
 
     def finish(self) -> Reply[None]:
         """Return what is answered once all that waits here is handled and durable."""
@@ -291,9 +277,13 @@ class LocalActor(pykka.Actor):
         """Refuse what still waits, and answer what is durable by then: the system closes, and gives no more turns."""
         closed = SystemClosed(stream=self.stream)
         self._fail(self.mailbox.close(), closed)
-        while self._gate:
-            commit, _, act = self._gate.popleft()
-            if commit is not None:
+        self._empty_gate(closed, deadline=deadline)
+
+    def _empty_gate(self, unknown: Exception, *, deadline: float | None = None) -> None:
+        """Let go of all that is held; it fails with `unknown` if its commit has not ended, and not by the deadline."""
+        for held in self._gate.empty():
+            commit = held.commit
+            if commit is not None and deadline is not None:
                 with suppress(Exception):
                     commit.wait(timeout_s=max(0.0, deadline - time.monotonic()))
-            act(None if commit is None else commit.error if commit.done else closed)
+            self._let_go(held, None if commit is None else commit.error if commit.done else unknown)

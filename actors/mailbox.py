@@ -5,12 +5,14 @@ from __future__ import annotations
 import queue
 import threading
 from collections import deque
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 import pykka
 
 from .errors import MailboxFull
 from .reply import forbid_blocking
+from .wakeups import gather_wakeups, send_wakeups
 
 __all__ = ["Mailbox", "Pool", "Turn"]
 
@@ -50,25 +52,31 @@ class Pool:
 
     def _run(self) -> None:
         forbid_blocking()
-        while (one := self._ready.get()) is not None:
+        gather_wakeups()
+        ready = self._ready
+        while (one := ready.get()) is not None:
             one.turn()
+            if ready.empty():
+                send_wakeups()
 
 
 class Mailbox:
     """What waits for one actor: pykka's inbox, bounded, draining on a pool instead of a thread.
 
-    It knows whether its actor already has a turn coming, so that each actor has one turn at a time.
+    It knows whether its actor already has a turn coming, so that each actor has one turn at a time. In a turn the owner
+    takes from the left of `messages`, which is None while there are none.
     """
 
-    __slots__ = ("_lock", "_messages", "_owner", "_poked", "_pool", "_scheduled", "_size_max", "closed", "stream")
+    __slots__ = ("_lock", "_owner", "_poked", "_pool", "_scheduled", "_size_max", "closed", "messages", "stream")
 
     def __init__(self) -> None:
-        self._messages: deque[Any] = deque()
+        # Made when something arrives: an empty deque takes as much room as the rest of an actor.
+        self.messages: deque[Any] | None = None
         self._lock = threading.Lock()
         self._scheduled = False
         self._poked = False
-        self._owner: Turn | None = None
-        self._pool: Pool | None = None
+        self._owner: Turn
+        self._pool: Pool
         self._size_max = 0
         self.stream = ""
         self.closed = False
@@ -87,13 +95,16 @@ class Mailbox:
         with self._lock:
             if self.closed:
                 raise pykka.ActorDeadError(f"{self.stream} is passivated")
-            if len(self._messages) >= self._size_max:
+            messages = self.messages
+            if messages is None:
+                messages = self.messages = deque()
+            elif len(messages) >= self._size_max:
                 raise MailboxFull(stream=self.stream, size=self._size_max)
-            self._messages.append(envelope)
+            messages.append(envelope)
             if self._scheduled:
                 return
             self._scheduled = True
-        self._schedule()
+            self._pool.ready(self._owner)
 
     def put_anyway(self, envelope: Any, /) -> None:  # noqa: ANN401
         """Leave a message of the system or of the actor's own effects, however many are waiting.
@@ -104,25 +115,32 @@ class Mailbox:
         with self._lock:
             if self.closed:
                 raise pykka.ActorDeadError(f"{self.stream} is passivated")
-            self._messages.append(envelope)
+            if self.messages is None:
+                self.messages = deque()
+            self.messages.append(envelope)
         self.wake()
 
     def get(self) -> Any:  # noqa: ANN401
-        """Take the oldest message; raises IndexError when there is none."""
-        return self._messages.popleft()
+        """Take the oldest message, in a turn of the owner; raises IndexError when there is none."""
+        if self.messages is None:
+            raise IndexError(f"{self.stream}: no message waits")
+        return self.messages.popleft()
 
     def put_back(self, envelope: Any, /) -> None:  # noqa: ANN401
         """Let the message that was just taken be the next one again; called in a turn of the owner."""
-        self._messages.appendleft(envelope)
+        with self._lock:
+            if self.messages is None:
+                self.messages = deque()
+            self.messages.appendleft(envelope)
 
     def empty(self) -> bool:
         """Whether nothing waits."""
-        return not self._messages
+        return not self.messages
 
     @property
     def idle(self) -> bool:
         """Whether nothing waits and the owner takes no turn."""
-        return not self._scheduled and not self._messages
+        return not self._scheduled and not self.messages
 
     def wake(self) -> None:
         """See to it that the owner takes a turn after now."""
@@ -132,20 +150,30 @@ class Mailbox:
                 self._poked = True
                 return
             self._scheduled = True
-        self._schedule()
+        self._pool.ready(self._owner)
+
+    @staticmethod
+    def wake_all(mailboxes: Iterable[Mailbox]) -> None:
+        """Wake each of these; what a commit tells of all the actors that waited for it."""
+        for mailbox in mailboxes:
+            mailbox.wake()
 
     def rest(self, *, blocked: bool = False) -> None:
         """End a turn: take another one if it was asked for meanwhile, or for what waits unless `blocked`."""
         with self._lock:
-            self._scheduled = again = self._poked or (bool(self._messages) and not blocked)
+            if not self.messages:
+                self.messages = None
+                self._scheduled = again = self._poked
+            else:
+                self._scheduled = again = self._poked or not blocked
             self._poked = False
         if again:
-            self._schedule()
+            self._pool.ready(self._owner)
 
     def close_if_empty(self) -> bool:
         """Refuse all further messages, unless one is waiting."""
         with self._lock:
-            if self._messages:
+            if self.messages:
                 return False
             self.closed = True
             return True
@@ -154,10 +182,5 @@ class Mailbox:
         """Refuse all further messages and return those that wait."""
         with self._lock:
             self.closed = True
-            waiting = list(self._messages)
-            self._messages.clear()
-            return waiting
-
-    def _schedule(self) -> None:
-        if self._pool is not None and self._owner is not None:
-            self._pool.ready(self._owner)
+            waiting, self.messages = self.messages, None
+            return list(waiting or ())

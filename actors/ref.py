@@ -46,7 +46,8 @@ class ActorRef(Generic[C, A]):
             SystemClosed: the system is closed.
             ValueError: the command id is empty.
         """
-        return self._system.post(self.stream, command, _given(command_id), self._performer)
+        id_ = new_id() if command_id is None else command_id or _missing()
+        return self._system.post(self.stream, command, id_, self._performer)
 
     def tell(self, command: C, *, command_id: str | None = None) -> None:
         """Leave a command and return at once; a refusal is reported to the system, and a crash may lose it.
@@ -54,12 +55,9 @@ class ActorRef(Generic[C, A]):
         Raises:
             MailboxFull, SystemClosed, ValueError: as for `ask`.
         """
-        self._system.post_and_forget(self.stream, command, _given(command_id), self._performer)
+        id_ = new_id() if command_id is None else command_id or _missing()
+        self._system.post_and_forget(self.stream, command, id_, self._performer)
 
 
-def _given(command_id: str | None) -> str:
-    if command_id is None:
-        return new_id()
-    if not command_id:
-        raise ValueError("a command id is text, or None for a new one; an empty one would make nothing safe")
-    return command_id
+def _missing() -> str:
+    raise ValueError("a command id is text, or None for a new one; an empty one would make nothing safe")

@@ -8,15 +8,16 @@ import queue
 import sys
 import threading
 from collections.abc import Callable, Generator
-from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
 import pykka
 
 from .errors import BlockingAsk
+from .wakeups import wake_up
 
 if TYPE_CHECKING:
+    from pykka._future import GetHookFunc  # pyright: ignore[reportPrivateUsage]
     from pykka._types import OptExcInfo  # pyright: ignore[reportPrivateUsage]
 
 __all__ = ["Reply", "forbid_blocking", "forbid_here"]
@@ -49,11 +50,18 @@ class Reply(pykka.Future[A], Generic[A]):
     a pykka future; pykka's own costs a condition variable each, and most replies are never blocked on.
     """
 
+    # What `Future.__init__` sets, which is not called: only what pykka's `map` and the like return has a hook.
+    _get_hook = None
+
     def __init__(self) -> None:
-        super().__init__()
         self._lock = threading.Lock()
         self._result: tuple[A | None, BaseException | None, TracebackType | None] | None = None
-        self._callbacks: list[Callable[[], None]] | None = None
+        self._waiters: list[_Waiter] | None = None
+
+    def set_get_hook(self, func: GetHookFunc[A]) -> None:
+        """Compute the answer when it is asked for; pykka calls this on what its `map` and the like return."""
+        super().__init__()
+        super().set_get_hook(func)
 
     def set(self, value: A | None = None) -> None:
         """Answer."""
@@ -94,11 +102,19 @@ class Reply(pykka.Future[A], Generic[A]):
 
     def when_done(self, callback: Callable[[], None]) -> None:
         """Call `callback()` once the answer is there, on the thread that sets it; at once if it is there."""
+        if not self._wait(callback):
+            callback()
+
+    def _wait(self, waiter: _Waiter) -> bool:
+        """Return whether it waits now; False when the answer is there."""
         with self._lock:
-            if self._result is None:
-                self._callbacks = [*(self._callbacks or ()), callback]
-                return
-        callback()
+            if self._result is not None:
+                return False
+            if self._waiters is None:
+                self._waiters = [waiter]
+            else:
+                self._waiters.append(waiter)
+            return True
 
     def __await__(self) -> Generator[Any, None, A]:
         """Wait on the running asyncio loop without blocking it."""
@@ -106,20 +122,9 @@ class Reply(pykka.Future[A], Generic[A]):
             # What pykka's `map`, `join` and the like return is computed by whoever gets it.
             return (yield from asyncio.to_thread(self.get).__await__())
         if self._result is None:
-            loop = asyncio.get_running_loop()
-            arrived: asyncio.Future[None] = loop.create_future()
-
-            def wake() -> None:
-                if not arrived.done():
-                    arrived.set_result(None)
-
-            def arrive() -> None:
-                # The loop may be gone when a late answer comes; then nobody is waiting for it.
-                with suppress(RuntimeError):
-                    loop.call_soon_threadsafe(wake)
-
-            self.when_done(arrive)
-            yield from arrived
+            arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            if self._wait(arrived):
+                yield from arrived
         return self._answer()
 
     def _answer(self) -> A:
@@ -135,10 +140,16 @@ class Reply(pykka.Future[A], Generic[A]):
                 # What pykka's futures do when they are answered twice.
                 raise queue.Full
             self._result = (value, error, error.__traceback__ if error is not None else None)
-            callbacks, self._callbacks = self._callbacks, None
-        for callback in callbacks or ():
+            waiters, self._waiters = self._waiters, None
+        for waiter in waiters or ():
+            if not callable(waiter):
+                wake_up(waiter)
+                continue
             # The actor stands behind this: one that raises must not stop it, or the callbacks after it.
             try:
-                callback()
+                waiter()
             except Exception:
                 log.exception("a callback of a reply failed")
+
+
+_Waiter: TypeAlias = "Callable[[], None] | asyncio.Future[None]"

@@ -18,19 +18,22 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import msgspec
 import pykka
-from pykka._envelope import Envelope  # pyright: ignore[reportPrivateUsage]  (pykka is pinned for its hooks)
 
-from ..journal import Journal, MemoryJournal, category_of, stream_name
+from ..journal import Journal, category_of, stream_name
+from ..journal.opening import open_journal
 from .clock import Clock, system_clock
 from .decider import EventSourcedActor
 from .effects_loop import EffectsLoop, perform
-from .errors import SystemClosed, UnknownKind
-from .local import LocalActor, Message
+from .errors import ActorQuarantined, SystemClosed, UnknownKind
+from .failure import Failure
+from .local import LocalActor
 from .mailbox import Pool
+from .message import Message
+from .quarantine import Quarantine
 from .ref import ActorRef
 from .reply import Reply, forbid_here
 from .sweeper import Sweeper
@@ -42,7 +45,7 @@ if TYPE_CHECKING:
     from .effect import Effect
     from .open_work import EffectHandle
 
-__all__ = ["ActorSystem", "Failure"]
+__all__ = ["ActorSystem"]
 
 S = TypeVar("S")
 C = TypeVar("C")
@@ -57,27 +60,21 @@ FAILURES_KEPT = 100
 CLOSE_TIMEOUT_S = 30.0
 
 
-class Failure(NamedTuple):
-    """Something that failed where nobody was waiting for it."""
-
-    stream: str
-    what: str
-    error: BaseException
-
-
 class ActorSystem:
     """Actors on one machine over one journal; a sync and an async context manager.
 
-    `journal` is a directory (LMDB, made if needed), `"memory:"`, or an open journal, which then stays yours to close.
+    `journal` is a directory (LMDB) or a file (`"sqlite:///data.db"`), made if needed, `"memory:"`, or an open journal,
+    which then stays yours to close.
     `agents` are pydantic-ai agents or agent definitions, whose conversations are threads; `actors` are your own kinds.
     On opening, every actor with open work is woken and goes on. `threads` drive all actors; `idle_s` seconds after
     its last message an actor without work goes to sleep and comes back on the next one. `recover=False` leaves open
-    work alone, to look around without doing anything.
+    work alone, to look around without doing anything. `failures` are the last things that failed where nobody waited,
+    and `quarantine` says which actors could not be woken, and are not tried again.
 
     Raises:
         JournalLocked: another process works on this journal.
-        ForeignJournal: the directory holds something else.
-        TypeError, ValueError: a declaration of an agent or an actor is wrong; the message says which.
+        ForeignJournal: the directory or file holds something else.
+        TypeError, ValueError: the journal's URL or a declaration of an agent or an actor is wrong; it says which.
     """
 
     def __init__(
@@ -107,6 +104,7 @@ class ActorSystem:
         self.clock = clock
         self.failures: deque[Failure] = deque(maxlen=FAILURES_KEPT)
         self._journal, self._owned = _open(journal)
+        self.quarantine = Quarantine(self._journal)
         self._lock = threading.Lock()
         self._close_lock = threading.Lock()
         self._closing = False
@@ -171,23 +169,31 @@ class ActorSystem:
         streams = [value.decode() for _, value in self._journal.cells.scan(b"open/")]
         woken = 0
         for stream in streams:
-            if category_of(stream) in self._kinds:
+            category = category_of(stream)
+            kind, unknown = self._kinds.get(category), UnknownKind(name=category, known=tuple(self._kinds))
+            error = unknown if kind is None else self.quarantine.leaves_alone(stream, kind.code)
+            if error is None:
                 self._actor(stream)
                 woken += 1
             else:
-                kind = UnknownKind(name=category_of(stream), known=tuple(self._kinds))
-                self.report(stream, "its open work was left alone", kind)
+                self.report(stream, "its open work was left alone", error)
         return woken
 
     def post(self, stream: str, command: object, command_id: str, performer: str | None) -> Reply[Any]:
         """Send a command to an actor, waking it first if it sleeps; what `ActorRef.ask` does."""
         reply: Reply[Any] = Reply()
-        self._send(stream, Envelope(Message(command, command_id, performer), reply))
+        try:
+            self._send(stream, Message(command, command_id, performer, reply))
+        except ActorQuarantined as error:
+            reply.fail(error)
         return reply
 
     def post_and_forget(self, stream: str, command: object, command_id: str, performer: str | None) -> None:
         """Send a command and wait for nothing; what `ActorRef.tell` does."""
-        self._send(stream, Envelope(Message(command, command_id, performer)))
+        try:
+            self._send(stream, Message(command, command_id, performer, None))
+        except ActorQuarantined as error:
+            self.report(stream, "a command that nobody waits for was refused", error)
 
     def start_effect(self, actor: LocalActor, effect: Effect, done: Callable[[], None]) -> EffectHandle:
         """Start the work of an effect on the effects loop."""
@@ -256,27 +262,27 @@ class ActorSystem:
         """Close it without blocking the running loop."""
         await asyncio.to_thread(self.close)
 
-    def _send(self, stream: str, envelope: Envelope[Message]) -> None:
+    def _send(self, stream: str, message: Message) -> None:
         while True:
             # An actor may go to sleep between looking it up and sending; then it is looked up again.
-            mailbox = self._actor(stream).mailbox
+            actor = self._actors.get(stream)
+            if actor is None or actor.mailbox.closed or self._closing:
+                actor = self._actor(stream)
             # What an actor's own effects have to say is part of its work, not load from outside.
-            put = mailbox.put if envelope.message.performer is None else mailbox.put_anyway
+            put = actor.mailbox.put if message.performer is None else actor.mailbox.put_anyway
             try:
-                put(envelope)
+                put(message)
             except pykka.ActorDeadError:
                 continue
             return
 
     def _actor(self, stream: str) -> LocalActor:
-        actor = self._actors.get(stream)
-        if actor is not None and not actor.mailbox.closed and not self._closing:
-            return actor
         with self._lock:
             if self._closing:
                 raise SystemClosed(stream=stream)
             actor = self._actors.get(stream)
             if actor is None or actor.mailbox.closed:
+                self.quarantine.check(stream)
                 category, _, id_ = stream.partition("/")
                 actor = self._actors[stream] = LocalActor(self, self._kinds[category], id_, stream)
                 actor.begin()
@@ -290,8 +296,4 @@ class ActorSystem:
 def _open(journal: Journal | str | Path) -> tuple[Journal, bool]:
     if not isinstance(journal, str | Path):
         return journal, False
-    if journal == "memory:":
-        return MemoryJournal(), True
-    from ..journal.lmdb import LmdbJournal  # noqa: PLC0415  (not every host has lmdb)
-
-    return LmdbJournal(journal), True
+    return open_journal(journal), True

@@ -20,8 +20,6 @@ from .worker import Worker, serve
 __all__ = ["Built", "Compacted", "Datasets", "Shape"]
 
 
-
-
 class Built(msgspec.Struct, frozen=True):
     """A journal as it was built: `data_bytes` are its events without their envelopes."""
 

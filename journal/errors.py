@@ -217,8 +217,8 @@ class CorruptRecord(JournalError):
         self.where = where
         self.reason = reason
         super().__init__(
-            f"{where}: {reason}. Run `clew verify` to see the extent; `clew journal repair` keeps all that can be read, "
-            "or restore a backup."
+            f"{where}: {reason}. Run `clew verify` to see the extent; `clew journal repair` keeps all that can be "
+            "read, or restore a backup."
         )
 
 

@@ -84,6 +84,7 @@ def agent_kind(system: ActorSystem, definitions: dict[str, AgentDefinition[Any, 
         events=THREAD_EVENTS,
         perform=perform,
         initial_for=lambda stream: ThreadState(stream=stream),
+        state_type=ThreadState,
     )
 
 

@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ...journal.facts import (
+    NOTHING,
     RunCancelled,
     RunFailed,
     RunFinished,
@@ -53,7 +54,7 @@ class RunState(msgspec.Struct, frozen=True):
 
 
 class ThreadState(msgspec.Struct, frozen=True):
-    """A conversation. Never changed in place."""
+    """A conversation. Never changed in place. `state` is null until a step sets it."""
 
     stream: str = "thread"
     opened: bool = False
@@ -61,7 +62,7 @@ class ThreadState(msgspec.Struct, frozen=True):
     title: str | None = None
     runs: dict[str, RunState] = {}
     open_run: str | None = None
-    state: msgspec.Raw | None = None
+    state: msgspec.Raw = NOTHING
 
 
 class DriveRun(msgspec.Struct, frozen=True):

@@ -265,12 +265,16 @@ class Writer:
             try:
                 conflicts = self._commit(batch)
             except NoRoom as error:
-                if _is_upkeep(batch[0]):
-                    # It needs room to make room, and no append rests on it.
-                    done += 1
-                    batch[0].commit.resolve(self._full(str(error), batch[0]))
-                    continue
-                self._fail(waiting[done:], partial(self._full, str(error)))
+                # Sealing needs room to make room, and what is in cells can be made again: no append fails for them.
+                spared = [write for write in batch if write.stream is not None]
+                Commit.resolve_all(
+                    (write.commit, self._full(str(error), write)) for write in batch if write.stream is None
+                )
+                if len(spared) == len(batch):
+                    self._fail(waiting[done:], partial(self._full, str(error)))
+                    return
+                if rest := [*spared, *waiting[done + len(batch) :]]:
+                    self._write(rest)
                 return
             except Exception as error:  # noqa: BLE001  (whatever it was, what is on disk is unknown: stop here)
                 self._end(f"a write failed: {error}")
@@ -368,11 +372,6 @@ def _batches(waiting: Sequence[_Write]) -> Iterator[Sequence[_Write]]:
             start, size_bytes = number, 0
         size_bytes += write.size_bytes
     yield waiting[start:]
-
-
-def _is_upkeep(write: _Write) -> bool:
-    """Whether this is work on what is sealed, which can be done again."""
-    return write.job is not None and write.stream is None
 
 
 def _record(txn: Transaction, record: StreamRecord, began: int) -> None:

@@ -29,6 +29,7 @@ THREAD = EventSourcedActor[ThreadState, ThreadCommand, ThreadEvent, ThreadState]
     decider=thread_decider,
     events=THREAD_EVENTS,
     initial_for=lambda stream: ThreadState(stream=stream),
+    state_type=ThreadState,
 )
 
 BOOM = ErrorFact("Boom", "it broke")

@@ -239,10 +239,16 @@ class SlowDisk(MemoryJournal):
         self._appended: queue.SimpleQueue[Commit] = queue.SimpleQueue()
 
     def append(
-        self, stream: str, events: Sequence[NewEvent], *, expected: int, cells: Sequence[CellWrite] = ()
+        self,
+        stream: str,
+        events: Sequence[NewEvent],
+        *,
+        expected: int,
+        cells: Sequence[CellWrite] = (),
+        revive: bool = False,
     ) -> Commit:
         """See `Journal.append`."""
-        commit = super().append(stream, events, expected=expected, cells=cells)
+        commit = super().append(stream, events, expected=expected, cells=cells, revive=revive)
         self._appended.put(commit)
         return commit
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from clew.actors import Activation, CommandRejected
+from clew.actors import Activation, CommandRejected, Handled
 from clew.journal import (
     JournalClosed,
     MemoryJournal,
@@ -105,7 +105,7 @@ def test_a_first_answer_that_is_durable_waits_for_nothing_that_came_later() -> N
 
     again = actor.handle(Deposit(5), "k")
 
-    assert again == (5, None, None)
+    assert again == Handled(5, None, None)
 
 
 def test_an_append_on_a_lost_state_is_refused() -> None:

@@ -58,7 +58,7 @@ def touched(journal: Journal, *streams: str) -> None:
     """Record an event in each stream, marked as open work."""
     for stream in streams:
         new, _ = Catalog(Touched).encode(Touched("before"))
-        journal.append(stream, [new], expected=0, cells=[CellWrite(open_mark(stream), stream.encode())])
+        journal.append(stream, [new], expected=0, cells=[CellWrite(open_mark(stream), stream.encode())]).wait()
 
 
 @pytest.mark.parametrize("where", ["decide", "evolve", "effects"])

@@ -23,7 +23,7 @@ from tests.journal.crash_scenario import EVERYTHING, SCENARIOS, Life, perform
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(1200)]
 
-SCRIPT = Path(__file__).with_name("crash_scenario.py")
+ROOT = Path(__file__).parents[2]
 ALL = os.environ.get("CLEW_CRASH_POINTS") == "all"
 TORN_EVERY = 1 if ALL else 4
 
@@ -35,7 +35,8 @@ class Forks:
 
     def __init__(self) -> None:
         pipe = subprocess.PIPE
-        self.popen = subprocess.Popen([sys.executable, str(SCRIPT)], stdin=pipe, stdout=pipe, text=True)
+        command = [sys.executable, "-m", "tests.journal.crash_scenario"]
+        self.popen = subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True)
 
     def run(self, scenario: str, folder: Path, die_at: int = 0, *, torn: bool = False) -> tuple[int, int, Any]:
         """Return how the process ended, how many steps it had done, and at its end all places."""
