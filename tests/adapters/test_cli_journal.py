@@ -116,7 +116,7 @@ def test_a_damaged_backup_is_not_restored(clew: Clew, tmp_path: Path) -> None:
 def test_a_compacted_journal_is_smaller_and_says_the_same(clew: Clew, tmp_path: Path) -> None:
     with LmdbJournal(tmp_path / "j") as journal:
         for number in range(50):
-            append(journal, f"thread/{number}", *(f"{number} says {'a lot ' * 20}" for _ in range(20)))
+            append(journal, f"thread/{number}", *(f"{number} says {'a lot ' * 20}" for _ in range(18)))
         before = digests(journal)
 
     done = clew("journal", "compact", "j", "--json")
@@ -125,11 +125,11 @@ def test_a_compacted_journal_is_smaller_and_says_the_same(clew: Clew, tmp_path: 
     assert done.code == 0, done
     assert list(done.json) == ["sealed_events", "joined_segments", "removed_chunks", "bytes_before", "bytes_after"]
     assert done.json["bytes_after"] < done.json["bytes_before"]
-    assert done.json["sealed_events"] == stats["sealed_events"] == stats["events"] == 1000
+    assert done.json["sealed_events"] == stats["sealed_events"] == stats["events"] == 900
     assert stats["bytes_on_disk"] == done.json["bytes_after"]
     with LmdbJournal(tmp_path / "j", readonly=True) as journal:
         assert digests(journal) == before
-    assert clew("journal", "verify", "j").out.startswith("nothing is wrong: 1000 events in 50 streams")
+    assert clew("journal", "verify", "j").out.startswith("nothing is wrong: 900 events in 50 streams")
 
 
 @pytest.mark.parametrize("command", ["compact", "migrate", "repair"])

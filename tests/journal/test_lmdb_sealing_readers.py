@@ -137,31 +137,37 @@ def test_threads_read_what_is_there_while_it_is_sealed_dropped_deleted_and_compa
 
 
 @contextmanager
-def writing(path: Path, options: dict[str, object]) -> Generator[None]:
-    """Let another process append to six streams, two in each of three threads, until it is killed."""
+def writing(path: Path, options: dict[str, object]) -> Generator[threading.Semaphore]:
+    """Let another process append to six streams, two in each of three threads, until it is killed.
+
+    It waits while nobody reads what it says, and what it says is read as often as the semaphore is released: so it is
+    never far ahead of those who look.
+    """
     with process() as writer:
         writer.send("append_until_killed", str(path), 3, options)
         output = writer.popen.stdout
         assert output
         lines = [output.readline() for _ in range(40)]
         assert len({line.split()[0] for line in lines[1:]}) == 6
-        # Else it would wait for somebody to read.
-        reading = threading.Thread(target=lambda: [None for _ in output])
+        pace = threading.Semaphore(0)
+        reading = threading.Thread(target=lambda: [pace.acquire() for _ in output])
         reading.start()
-        yield
+        yield pace
         writer.kill()
+        pace.release(100_000)
         reading.join()
 
 
 def test_threads_of_a_reading_process_see_streams_only_grow_while_another_process_seals(tmp_path: Path) -> None:
     options: dict[str, object] = {"seal_after": 20, "map_bytes": 65536, "durability": "relaxed"}
-    with writing(tmp_path, options), LmdbJournal(tmp_path, readonly=True, map_bytes=65536) as journal:
+    with writing(tmp_path, options) as pace, LmdbJournal(tmp_path, readonly=True, map_bytes=65536) as journal:
         names = sorted(head.stream for head in journal.streams())
         assert len(names) == 6
 
         def look() -> None:
             ends, position = dict.fromkeys(names, 0), 0
             for lap in range(80):
+                pace.release(20)
                 assert [head.stream for head in journal.streams()] == names
                 name = names[lap % 6]
                 sequence = journal.head(name).sequence
