@@ -74,11 +74,14 @@ QUICK: Final = msgspec.structs.replace(
     rounds=3,
     processes=2,
     append_seconds=0.15,
-    fold=(Shape(1, 50_000, sealing=False), Shape(500, 100, sealing=False)),
-    open=(Shape(10_000, 10), Shape(100_000, 1)),
-    size=(Shape(2000, 10, sealing=False),),
+    fold=(Shape(1, 30_000, sealing=False), Shape(300, 100, sealing=False)),
+    cold=Shape(1987, 100, long=True),
+    open=(Shape(10_000, 10), Shape(50_000, 1)),
+    size=(Shape(1000, 10, sealing=False),),
     growth_large=30_000,
-    compression_bytes=400_000,
+    growth_streams=5_000,
+    compression_bytes=200_000,
+    levels=(1, 3, 9),
 )
 SMOKE: Final = Plan(
     rounds=1,

@@ -50,6 +50,8 @@ def _filesystem(path: Path, mounts: Path) -> str:
         lines = mounts.read_text("utf-8", "replace").splitlines()
     except OSError:
         return ""
+    if not any(line.split(" ")[2] in _NETWORK for line in lines):
+        return ""
     real = path.resolve()
     kind, depth = "", -1
     for line in lines:

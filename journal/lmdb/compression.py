@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Final
 from zlib import crc32
 
@@ -101,7 +101,8 @@ class Codec:
 @cache
 def shipped_dictionary() -> tuple[int, bytes]:
     """Return the id and the bytes of the dictionary that this version compresses with."""
-    raw = files(__package__ or "").joinpath(_DICTIONARY).read_bytes()
+    # Not through importlib.resources: to import that takes longer than to open a journal.
+    raw = Path(__file__).with_name(_DICTIONARY).read_bytes()
     return zstandard.ZstdCompressionDict(raw).dict_id(), raw
 
 

@@ -88,9 +88,10 @@ def create(path: Path) -> None:
 
 def clear_scratch(path: Path) -> None:
     """Remove what was being made here when its maker died. Only who has the writer's lock may do so."""
-    for prefix in (_NEW, COMPACTING, REPAIRING):
-        for left in path.glob(f"{prefix}*"):
-            shutil.rmtree(left, ignore_errors=True)
+    with os.scandir(path) as found:
+        left = [entry.path for entry in found if entry.name.startswith((_NEW, COMPACTING, REPAIRING))]
+    for folder in left:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def copy_data(env: lmdb.Environment, folder: Path) -> None:
