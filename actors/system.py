@@ -25,6 +25,7 @@ import pykka
 
 from ..journal import Journal, category_of, stream_name
 from ..journal.opening import open_journal
+from ..projections import ProjectionRunner, RowProjection
 from .clock import Clock, system_clock
 from .decider import EventSourcedActor
 from .effects_loop import EffectsLoop, perform
@@ -66,6 +67,7 @@ class ActorSystem:
     `journal` is a directory (LMDB) or a file (`"sqlite:///data.db"`), made if needed, `"memory:"`, or an open journal,
     which then stays yours to close.
     `agents` are pydantic-ai agents or agent definitions, whose conversations are threads; `actors` are your own kinds.
+    `projections` are kept up to date while the system is open, and looked after through `system.projections`.
     On opening, every actor with open work is woken and goes on. `threads` drive all actors; `idle_s` seconds after
     its last message an actor without work goes to sleep and comes back on the next one. `recover=False` leaves open
     work alone, to look around without doing anything. `failures` are the last things that failed where nobody waited,
@@ -83,6 +85,7 @@ class ActorSystem:
         *,
         agents: Iterable[Agent[Any, Any] | AgentDefinition[Any, Any]] = (),
         actors: Iterable[EventSourcedActor[Any, Any, Any, Any]] = (),
+        projections: Iterable[RowProjection[Any, Any]] = (),
         threads: int = 2,
         idle_s: float = 60.0,
         clock: Clock = system_clock,
@@ -90,7 +93,7 @@ class ActorSystem:
     ) -> None:
         if threads < 1 or not idle_s > 0:
             raise ValueError(f"threads is at least 1 and idle_s more than 0, not {threads} and {idle_s}")
-        kinds = list(actors)
+        kinds, kept = list(actors), list(projections)
         self._definitions: dict[str, AgentDefinition[Any, Any]] = {}
         if agents := list(agents):
             # Only a system with agents pays for importing pydantic-ai.
@@ -101,10 +104,13 @@ class ActorSystem:
         self._kinds = {kind.category: kind for kind in kinds}
         if len(self._kinds) != len(kinds):
             raise ValueError(f"two actors share a category: {', '.join(kind.category for kind in kinds)}")
+        if len({projection.name for projection in kept}) != len(kept):
+            raise ValueError(f"two projections share a name: {', '.join(projection.name for projection in kept)}")
         self.clock = clock
         self.failures: deque[Failure] = deque(maxlen=FAILURES_KEPT)
         self._journal, self._owned = _open(journal)
         self.quarantine = Quarantine(self._journal)
+        self.projections = ProjectionRunner(self._journal, kept)
         self._lock = threading.Lock()
         self._close_lock = threading.Lock()
         self._closing = False
@@ -113,6 +119,8 @@ class ActorSystem:
         self._effects = EffectsLoop(name="clew-effects")
         self._sweeper = Sweeper(self._live, idle_s)
         try:
+            if kept:
+                self.projections.__enter__()
             if recover:
                 self.recover()
         except BaseException:
@@ -239,6 +247,8 @@ class ActorSystem:
         self.pool.stop()
         for actor in self._live():
             actor.shut_down(deadline)
+        # Last, so that it has seen what the actors had to say; what it has not, it folds the next time.
+        self.projections.__exit__(None, None, None)
         if self._owned:
             self._journal.close()
 

@@ -156,7 +156,8 @@ class _Worker:
         self._woken.set()
 
     def join(self) -> None:
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
 
     def wake(self) -> None:
         self._woken.set()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 import typer
 
 from ...actors import ActorSystem
-from ...projections import RunView
+from ...projections import RunView, thread_list
 from .exits import ExitCode, Refused, fail
 from .opening import DEFAULT_JOURNAL, AsJson, JournalPath, open_journal, thread_stream
 from .progress import Ending, JsonProgress, Progress, TextProgress
@@ -60,7 +60,7 @@ def run(
     deadline = None if max_wait_s is None else time.monotonic() + max_wait_s
     with open_journal(journal, readonly=False) as opened, _Interrupts() as interrupts:
         stream = thread_stream(opened, thread)
-        system = ActorSystem(opened, agents=[definition], recover=False)
+        system = ActorSystem(opened, agents=[definition], projections=[thread_list], recover=False)
         code = ExitCode.NO_ANSWER
         try:
             watch = Watch(system, stream, deadline=deadline, interrupted=interrupts.seen)

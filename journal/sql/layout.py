@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..errors import ForeignJournal
+from ..errors import ForeignJournal, NewerJournal
 from .execute import Execute, Reading
 from .statements import INSERT_LAYOUT, LAYOUT, META, TABLES
 
@@ -35,13 +35,14 @@ def check_layout(database: Reading, name: str) -> bool:
     """Return whether there are tables.
 
     Raises:
-        ForeignJournal: they are of a newer layout.
+        NewerJournal: they are of a newer layout. ForeignJournal: of none that could be.
     """
     rows = database.execute(LAYOUT)
     if not rows:
         return False
     layout: str = rows[0][0]
-    if not (layout.isdecimal() and int(layout) <= LAYOUT_VERSION):
-        reason = f"written by a newer version of clew (layout {layout}, this one knows {LAYOUT_VERSION}); use that one"
-        raise ForeignJournal(path=name, reason=reason)
+    if not layout.isdecimal():
+        raise ForeignJournal(path=name, reason=f"its layout is {layout!r}, which is no number")
+    if int(layout) > LAYOUT_VERSION:
+        raise NewerJournal(path=name, layout=int(layout), layout_now=LAYOUT_VERSION)
     return True
