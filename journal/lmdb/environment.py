@@ -26,6 +26,7 @@ from .directory import LAYOUT_VERSION, Meta, clear_scratch, copy_data, create, m
 from .files import DATA_FILE, check_files, check_place
 from .gate import Gate
 from .transaction import Databases, FirstLayoutReader, Reader, Transaction
+from .turns import Turns
 
 __all__ = ["CommitFailed", "Durability", "Environment", "NoRoom", "unreadable"]
 
@@ -114,6 +115,7 @@ class Environment:
         self._relaxed = durability == "relaxed" and not readonly
         self._gate = Gate(_READERS_HERE_MAX)
         self._begun: dict[int, float] = {}
+        self._turns = Turns()
         # Held while a transaction writes: the map must not be moved by anybody else meanwhile.
         self._writing = threading.Lock()
         self._claim = Claim(path)
@@ -216,7 +218,8 @@ class Environment:
     def begin(self) -> tuple[lmdb.Transaction[memoryview], Reader]:
         """Begin a reading transaction, which must be given to `end`."""
         txn = self._begin()
-        self._begun[id(txn)] = time.monotonic()
+        now = self._begun[id(txn)] = time.monotonic()
+        self._turns.begin(now)
         return txn, self._reader(txn, self._databases)
 
     def end(self, txn: lmdb.Transaction[memoryview]) -> None:
@@ -224,6 +227,7 @@ class Environment:
         del self._begun[id(txn)]
         txn.abort()
         self._gate.leave()
+        self._turns.end()
 
     def oldest_reader_s(self) -> float:
         """Return how long the oldest reading transaction of this process has been open; 0.0 when there is none."""

@@ -78,6 +78,26 @@ def test_a_reader_that_stands_still_does_not_hold_up_the_writer(tmp_path: Path) 
         assert list(cells) == []
 
 
+def test_a_thread_that_reads_without_a_pause_keeps_nobody_from_appending(tmp_path: Path) -> None:
+    # It gives up the interpreter's lock so often, and for so short a time, that nobody else would ever get it.
+    with LmdbJournal(tmp_path) as journal:
+        append(journal, "order/1", *(str(n) for n in range(1000)))
+        done, laps = threading.Event(), list[int]()
+
+        def read() -> None:
+            while not done.is_set():
+                laps.append(sum(1 for _ in journal.read("order/1")))
+
+        reading = threading.Thread(target=read)
+        reading.start()
+        for n in range(30):
+            append(journal, "order/2", "x", expected=n)
+        done.set()
+        reading.join(60)
+
+        assert set(laps) == {1000}
+
+
 def test_what_waits_is_written_in_transactions_of_bounded_size(tmp_path: Path) -> None:
     with LmdbJournal(tmp_path) as journal:
         everything_waits = threading.Event()
