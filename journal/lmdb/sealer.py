@@ -53,16 +53,19 @@ class Sealer:
         if self._waiting() >= self._after_events:
             self._due.set()
 
-    def close(self) -> None:
-        """Stop after the transaction under way."""
+    def close(self, *, wait: bool) -> None:
+        """Stop after the transaction under way; with `wait`, when it is done, and seal what there is for a moment."""
         with self._lock:
             self._ended.set()
         self._due.set()
         thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join()
+        # A journal that nobody holds any more may be closed by the collector, on any thread: also on ours.
+        if wait and thread is not threading.current_thread():
+            if thread is not None:
+                thread.join()
+            self._finish()
 
-    def finish(self) -> None:
+    def _finish(self) -> None:
         """Seal what there is if that is worth it, for a moment: whoever opens the journal next is glad of it."""
         if self._waiting() < self.due_events:
             return
@@ -99,7 +102,8 @@ class Sealer:
         except JournalClosed:
             return False
         except JournalError:
-            _log.exception("sealing has stopped; the journal goes on, and its log grows")
+            if not self._ended.is_set():
+                _log.exception("sealing has stopped; the journal goes on, and its log grows")
             return False
         if self._index.sealed == before and not self._ended.is_set():
             # Something in the log cannot be sealed: `verify` says what. Do not try again at once.

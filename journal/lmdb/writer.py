@@ -56,12 +56,8 @@ class Sealing(Protocol):
         """Look whether there is something to seal."""
         ...
 
-    def close(self) -> None:
-        """Stop after the transaction under way."""
-        ...
-
-    def finish(self) -> None:
-        """Seal what there is, for a moment."""
+    def close(self, *, wait: bool) -> None:
+        """Stop after the transaction under way; with `wait`, when it is done, and seal what there is for a moment."""
         ...
 
 
@@ -208,12 +204,12 @@ class Writer:
         """Take no more, and wait until what waits is durable; on the writer's own thread only the former."""
         if self._env.forked:
             return
+        elsewhere = threading.current_thread() is not self._thread
         if self._sealer is not None and not self._env.ended:
-            self._sealer.close()
-            if threading.current_thread() is not self._thread:
-                self._sealer.finish()
+            # On the writer's own thread nobody waits for the sealer, who may be waiting for the writer.
+            self._sealer.close(wait=elsewhere)
         self._end("close() was called")
-        if threading.current_thread() is not self._thread:
+        if elsewhere:
             self._thread.join()
 
     def _end(self, reason: str) -> None:

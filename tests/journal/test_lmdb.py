@@ -169,6 +169,20 @@ def test_a_callback_may_append_and_close(tmp_path: Path) -> None:
         assert appended(journal, "order/1") == ["a", "b"]
 
 
+def test_a_callback_may_close_a_journal_that_is_being_sealed(tmp_path: Path) -> None:
+    for _ in range(20):
+        with LmdbJournal(tmp_path, seal_after=1) as journal:
+            closed = threading.Event()
+            journal.watch(lambda journal=journal, closed=closed: closed.set() if journal.closed else None)
+            end = journal.head("order/1").sequence
+            commits = [journal.append("order/1", [note("x")] * 50, expected=end + 50 * n) for n in range(10)]
+            commits[-1].add_done_callback(lambda _, journal=journal: journal.close())
+            assert closed.wait(60)
+    with LmdbJournal(tmp_path) as journal:
+        assert journal.head("order/1").sequence == 20 * 500
+        assert journal.verify().problems == []
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_signal_in_the_writer_closes_the_journal_and_strands_nobody(tmp_path: Path) -> None:
     with LmdbJournal(tmp_path) as journal:
