@@ -20,8 +20,8 @@ from msgspec import structs
 
 from ..errors import ForeignJournal, JournalError, NewerJournal
 from ..place import sync_folder
+from .databases import DATABASES, Databases
 from .files import DATA_FILE, LOCK_FILE
-from .transaction import DATABASES, Databases
 
 __all__ = [
     "COMPACTING",

@@ -22,10 +22,12 @@ import lmdb
 
 from ..errors import CorruptRecord, JournalClosed, JournalForked, OutdatedJournal
 from ..lock import Claim
+from .databases import Databases
 from .directory import LAYOUT_VERSION, Meta, clear_scratch, copy_data, create, map_files, no_slot, probe, refusing
 from .files import DATA_FILE, check_files, check_place
 from .gate import Gate
-from .transaction import Databases, FirstLayoutReader, Reader, Transaction
+from .reader import FirstLayoutReader, Reader
+from .transaction import Transaction
 from .turns import Turns
 
 __all__ = ["CommitFailed", "Durability", "Environment", "NoRoom", "unreadable"]

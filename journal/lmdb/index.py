@@ -14,9 +14,9 @@ from typing import Final
 from ..event import GENESIS, Head, check_stream
 from .environment import Environment
 from .frames import START, VALUE_HEADER_BYTES, End, Place, Unreadable, count_of, read_names, read_places
+from .reader import Reader
 from .record import StreamRecord, read_record, stream_key
 from .segment import check_segment, read_header
-from .transaction import Reader
 
 __all__ = ["BROKEN", "DELETED", "GONE", "MISSING", "SEALED_UNKNOWN", "Index", "Stream"]
 

@@ -22,9 +22,9 @@ from .files import walk_pages
 from .frames import START, VALUE_HEADER_BYTES, End, Frame, Unreadable, count_of, parts_of, read_frame, read_names
 from .index import SEALED_UNKNOWN, Index
 from .order import read_order
+from .reader import Reader
 from .record import StreamRecord, read_record
 from .segment import Loader, Segment, open_segment
-from .transaction import Reader
 
 __all__ = ["examine"]
 

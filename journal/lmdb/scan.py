@@ -20,8 +20,8 @@ from ..journal import Page
 from .environment import Environment
 from .frames import Frame, Unreadable, read_frame, read_stored
 from .index import MISSING, Index, Stream
+from .reader import Reader
 from .segment import Loader, Segment, open_segment, typed_one_by_one
-from .transaction import Reader
 
 __all__ = ["StreamScan", "body_of", "recorded"]
 

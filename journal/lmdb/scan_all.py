@@ -16,9 +16,9 @@ from .environment import Environment
 from .frames import VALUE_HEADER_BYTES, Frame, Unreadable, count_of, read_frame
 from .index import MISSING, Index
 from .order import read_order
+from .reader import Reader
 from .scan import Moved, recorded
 from .segment import Loader, open_segment
-from .transaction import Reader
 
 __all__ = ["JournalScan"]
 

@@ -20,9 +20,10 @@ from .environment import Environment
 from .frames import End, Unreadable, count_of, read_entries, read_frame
 from .index import DELETED, MISSING, Index, Stream
 from .order import ORDER_EVENTS_MAX, write_order
+from .reader import Reader
 from .record import stream_key, write_record
 from .segment import SEGMENT_BYTES_MAX, SEGMENT_EVENTS_MAX, Loader, check_segment, open_segment, read_header, seal
-from .transaction import Reader, Transaction
+from .transaction import Transaction
 from .writer import Job, Writer
 
 __all__ = ["SealedRun", "Sealing", "cut"]

@@ -11,7 +11,7 @@ from ..watch import Watchers
 from .compression import Codec
 from .environment import Environment
 from .index import Index
-from .transaction import Reader
+from .reader import Reader
 
 __all__ = ["Tail"]
 
