@@ -17,7 +17,8 @@ from .index import Index
 from .sealing import SealedRun, Sealing, cut
 from .segment import SEGMENT_BYTES_MAX, SEGMENT_EVENTS_MAX, Loader, check_segment, open_segment
 from .transaction import Transaction
-from .writer import Job, Writer
+from .writer import Writer
+from .writes import Job
 
 __all__ = ["Compaction", "compact", "shrink"]
 

@@ -11,8 +11,9 @@ from typing import Final
 from ..event import Head, category_of
 from .environment import Environment
 from .frames import Unreadable
-from .index import Index, load_record
+from .index import Index
 from .record import KEY_NAME_BYTES_MAX, read_record
+from .stream import load_record
 
 __all__ = ["list_heads"]
 

@@ -7,30 +7,16 @@ looked up in the journal when it is asked for. So opening costs what the log hol
 from __future__ import annotations
 
 import threading
-from array import array
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from ..event import GENESIS, Head, check_stream
+from ..event import check_stream
 from .environment import Environment
-from .frames import START, VALUE_HEADER_BYTES, End, Place, Unreadable, count_of, read_names, read_places
+from .frames import VALUE_HEADER_BYTES, End, Place, Unreadable, count_of, read_names, read_places
 from .reader import Reader
-from .record import StreamRecord, read_record, stream_key
-from .segment import check_segment, read_header
+from .stream import BROKEN, DELETED, GONE, MISSING, Stream, broken, load
 
-__all__ = ["BROKEN", "DELETED", "GONE", "MISSING", "SEALED_UNKNOWN", "Index", "Stream"]
-
-MISSING: Final = 0
-"""The position of an event that should be there and is not."""
-
-BROKEN: Final = End(-1, b"", 0)
-"""The end of a stream whose last event is damaged: no append can expect it."""
-
-GONE: Final = End(-2, b"", 0)
-"""The end of a stream that was put out of memory: whoever holds it is to look it up again."""
-
-DELETED: Final = End(-3, b"", 0)
-"""The end of a stream that was deleted, or is about to be."""
+__all__ = ["SEALED_UNKNOWN", "Index"]
 
 _SETTLE_S: Final = 30.0
 _KEPT_MAX: Final = 16_384
@@ -38,67 +24,6 @@ _KEPT_MAX: Final = 16_384
 
 
 SEALED_UNKNOWN: Final = "the mark of how far the journal is sealed does not match its checksum"
-
-
-class Stream:
-    """One stream: its number, its two ends, how far it is sealed, and where its later events are.
-
-    `durable` is what readers see; `assigned` counts the appends under way and belongs to the writer. `began` is the
-    position of its first event. Events up to the position `reset` were deleted; `deleted` is where it ended then, while
-    nothing has followed, and `ending` where it will once a deletion under way is durable. `recorded` says whether it
-    has a record, and `damaged` is the sequence of a last event that does not match its checksum.
-    """
-
-    __slots__ = (
-        "assigned",
-        "began",
-        "damaged",
-        "deleted",
-        "durable",
-        "ending",
-        "firsts",
-        "name",
-        "number",
-        "offsets",
-        "positions",
-        "recorded",
-        "reset",
-        "sealed",
-    )  # fmt: skip
-
-    def __init__(self, name: str, number: int) -> None:
-        self.name = name
-        self.number = number
-        self.began = 0
-        self.reset = 0
-        self.recorded = False
-        self.deleted: End | None = None
-        self.ending: End | None = None
-        self.damaged = 0
-        self.sealed = 0
-        self.positions = array("Q")
-        self.firsts = array("Q")
-        self.offsets = array("I")
-        self.durable = START
-        self.assigned = START
-
-    @property
-    def head(self) -> Head:
-        """The durable end."""
-        if self.deleted is not None:
-            return Head(self.name, self.deleted.sequence, self.deleted.digest, deleted=True)
-        return Head(self.name, self.durable.sequence, self.durable.digest)
-
-    def record(self, *, deleted: bool = False, reset: int | None = None, end: End | None = None) -> StreamRecord:
-        """Return what is to be recorded of it."""
-        began = self.began or (self.positions[0] if self.positions else 0)
-        return StreamRecord(self.number, self.name, began, deleted, self.reset if reset is None else reset, end)
-
-    def clear(self, reset: int, deleted: End | None) -> None:
-        """Forget its events, which are those up to the position `reset`."""
-        self.reset, self.deleted, self.damaged, self.sealed = reset, deleted, 0, 0
-        self.positions, self.firsts, self.offsets = array("Q"), array("Q"), array("I")
-        self.durable = START
 
 
 class Index:
@@ -147,7 +72,7 @@ class Index:
 
     def recall(self, reader: Reader, name: str) -> Stream | None:
         """Return what is recorded of a stream that is not in memory, to read from; damage is left to the reading."""
-        return _load(reader, name, check=False)
+        return load(reader, name, check=False)
 
     def own(self, name: str) -> Stream:
         """Return the one `Stream` of that name that appends go through, numbered now if it is new.
@@ -159,7 +84,7 @@ class Index:
         while True:
             generation = self.generation
             with self._env.reading() as reader:
-                loaded = _load(reader, name)
+                loaded = load(reader, name)
             with self._lock:
                 if (found := self._by_name.get(name)) is not None:
                     return found
@@ -182,7 +107,7 @@ class Index:
         found = self._by_number.get(number)
         if found is None:
             name = reader.name(number)
-            found = _load(reader, name) if name else None
+            found = load(reader, name) if name else None
         return 0 if found is None else found.reset
 
     def publish(self, first: int, grown: Iterable[tuple[Stream, Sequence[bytes], End]]) -> None:
@@ -372,11 +297,11 @@ class Index:
 
     def _begun(self, reader: Reader, number: int, name: str) -> Stream:
         """Return a stream that the log says has begun in it: it may be recorded already, sealed or deleted."""
-        recorded, loaded = reader.name(number), _load(reader, name)
+        recorded, loaded = reader.name(number), load(reader, name)
         if recorded is None and loaded is None:
             return Stream(name, number)
         if loaded is None or loaded.number != number:
-            loaded = _broken(Stream(name, number))
+            loaded = broken(Stream(name, number))
         if recorded != name or loaded.number != number or not loaded.recorded:
             self._note(f"{name}: its record and its number {number} do not agree, or are damaged")
         return loaded
@@ -384,48 +309,9 @@ class Index:
     def _recall(self, reader: Reader, number: int) -> Stream | None:
         """Load a stream that has begun before the log did."""
         name = reader.name(number)
-        loaded = _load(reader, name) if name else None
+        loaded = load(reader, name) if name else None
         return None if loaded is None or loaded.number != number else self._enter(loaded)
 
     def _note(self, damage: str) -> None:
         # The first finding is enough to stop at; `verify` lists them all.
         self.damage = self.damage or damage
-
-
-def _load(reader: Reader, name: str, *, check: bool = True) -> Stream | None:
-    """Return what is recorded of a stream, as if it had no events in the log; None when nothing is."""
-    key = stream_key(name)
-    value = reader.stream(key)
-    if value is None:
-        return None
-    try:
-        record = read_record(key, value)
-    except Unreadable:
-        return _broken(Stream(name, MISSING))
-    return load_record(reader, record, check=check)
-
-
-def load_record(reader: Reader, record: StreamRecord, *, check: bool = False) -> Stream:
-    """Return the stream of a record, as if it had no events in the log; with `check`, fit to be appended to."""
-    stream = Stream(record.name, record.number)
-    stream.began, stream.reset, stream.recorded = record.began, record.reset, True
-    if record.deleted:
-        stream.deleted, stream.assigned = record.end or End(0, GENESIS, 0), DELETED
-        return stream
-    found = reader.last_segment(record.number)
-    if found is not None:
-        last, value = found
-        try:
-            header = check_segment(value) if check else read_header(value)
-        except Unreadable:
-            stream.sealed = last
-            stream.durable = End(last, GENESIS, 0)
-            return _broken(stream)
-        stream.sealed = last
-        stream.durable = stream.assigned = End(last, header.digest, header.recorded_at)
-    return stream
-
-
-def _broken(stream: Stream) -> Stream:
-    stream.damaged, stream.assigned = max(stream.durable.sequence, 1), BROKEN
-    return stream

@@ -13,10 +13,10 @@ from ..event import GENESIS
 from .columns import Sealed
 from .environment import Environment
 from .frames import START, VALUE_HEADER_BYTES, End, Frame, Unreadable, count_of, read_frame, read_names
-from .index import MISSING
 from .reader import Reader
 from .record import StreamRecord, read_record
 from .segment import Loader, open_segment
+from .stream import MISSING
 
 __all__ = ["Damaged", "Run", "Salvage"]
 

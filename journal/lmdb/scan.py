@@ -19,9 +19,10 @@ from ..event import DATA_MARK, RecordedEvent
 from ..journal import Page
 from .environment import Environment
 from .frames import Frame, Unreadable, read_frame, read_stored
-from .index import MISSING, Index, Stream
+from .index import Index
 from .reader import Reader
 from .segment import Loader, Segment, open_segment, typed_one_by_one
+from .stream import MISSING, Stream
 
 __all__ = ["StreamScan", "body_of", "recorded"]
 

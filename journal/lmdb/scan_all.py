@@ -14,11 +14,12 @@ from ..errors import CorruptRecord
 from ..event import RecordedEvent, category_of
 from .environment import Environment
 from .frames import VALUE_HEADER_BYTES, Frame, Unreadable, count_of, read_frame
-from .index import MISSING, Index
+from .index import Index
 from .order import read_order
 from .reader import Reader
 from .scan import Moved, recorded
 from .segment import Loader, open_segment
+from .stream import MISSING
 
 __all__ = ["JournalScan"]
 

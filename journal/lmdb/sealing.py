@@ -18,13 +18,15 @@ from .columns import Sealed
 from .compression import dictionary_key, shipped_dictionary, write_dictionary
 from .environment import Environment
 from .frames import End, Unreadable, count_of, read_entries, read_frame
-from .index import DELETED, MISSING, Index, Stream
+from .index import Index
 from .order import ORDER_EVENTS_MAX, write_order
 from .reader import Reader
 from .record import stream_key, write_record
 from .segment import SEGMENT_BYTES_MAX, SEGMENT_EVENTS_MAX, Loader, check_segment, open_segment, read_header, seal
+from .stream import DELETED, MISSING, Stream
 from .transaction import Transaction
-from .writer import Job, Writer
+from .writer import Writer
+from .writes import Job
 
 __all__ = ["SealedRun", "Sealing", "cut"]
 

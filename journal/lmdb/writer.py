@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import Final, NamedTuple, Protocol
+from typing import Protocol
 
-import msgspec
 from msgspec import structs
 
 from ..commit import Commit
@@ -28,23 +27,20 @@ from ..errors import (
     WrongExpectedSequence,
 )
 from ..event import NewEvent
-from ..journal import APPEND_BYTES_MAX, CellWrite, check_events, holds
+from ..journal import APPEND_BYTES_MAX, CellWrite, check_events
 from ..watch import Watchers
 from .chunks import write_chunk
 from .compression import Codec
 from .directory import READERS_CHECK_S
 from .environment import Environment, NoRoom
 from .frames import START, End, encode, encode_names, value_header
-from .index import BROKEN, DELETED, GONE, Index, Stream
+from .index import Index
 from .record import StreamRecord, stream_key, write_record
+from .stream import BROKEN, DELETED, GONE, Stream
 from .transaction import Transaction
+from .writes import NO_CHUNKS, Job, Write, batches, change_cells
 
-__all__ = ["Job", "Writer"]
-
-_NO_CHUNKS: Final[Mapping[bytes, bytes]] = {}
-
-BATCH_BYTES_MAX = 8 * 1024 * 1024
-"""How much goes into one transaction; a single append may be larger."""
+__all__ = ["Writer"]
 
 
 class Sealing(Protocol):
@@ -61,30 +57,6 @@ class Sealing(Protocol):
         ...
 
 
-class Job(NamedTuple):
-    """Work on what is sealed, done in a transaction of the writer.
-
-    `change` may be called more than once; what it returns is called after the commit, with no append under way.
-    """
-
-    change: Callable[[Transaction], Callable[[], None]]
-    size_bytes: int
-
-
-class _Write(msgspec.Struct, frozen=True, gc=False):
-    """What waits to be written: an append with its cells, or (without a stream) a change of cells, or a job."""
-
-    commit: Commit
-    stream: Stream | None
-    frames: Sequence[bytes]
-    end: End
-    chunks: Mapping[bytes, bytes]
-    cells: Sequence[CellWrite]
-    size_bytes: int
-    revive: bool = False
-    job: Job | None = None
-
-
 class Writer:
     """Takes appends from any thread and makes them durable in groups."""
 
@@ -97,7 +69,7 @@ class Writer:
         self._watchers = watchers
         self._clock = clock
         self._lock = threading.Lock()
-        self._waiting: list[_Write] = []
+        self._waiting: list[Write] = []
         self._sleeping = False
         self._next_look = 0.0
         self._sealer: Sealing | None = None
@@ -144,7 +116,7 @@ class Writer:
                 check_events(stream.name, events)
             elif size_bytes > APPEND_BYTES_MAX:
                 check_events(stream.name, events)
-            write = _Write(commit, stream, frames, end, chunks, cells, size_bytes, before is DELETED)
+            write = Write(commit, stream, frames, end, chunks, cells, size_bytes, before is DELETED)
             with self._lock:
                 if stream.assigned is before:
                     self._enqueue(write)
@@ -156,14 +128,14 @@ class Writer:
         commit = Commit()
         size_bytes = sum(len(cell.key) + len(cell.value or b"") for cell in cells)
         with self._lock:
-            self._enqueue(_Write(commit, None, (), START, _NO_CHUNKS, cells, size_bytes))
+            self._enqueue(Write(commit, None, (), START, NO_CHUNKS, cells, size_bytes))
         return commit
 
     def submit(self, job: Job) -> Commit:
         """Hand a job to the writer."""
         commit = Commit()
         with self._lock:
-            self._enqueue(_Write(commit, None, (), START, _NO_CHUNKS, (), job.size_bytes, job=job))
+            self._enqueue(Write(commit, None, (), START, NO_CHUNKS, (), job.size_bytes, job=job))
         return commit
 
     def delete(self, stream: Stream, expected: int) -> Commit:
@@ -178,7 +150,7 @@ class Writer:
                         raise _refusal(stream, expected, before.sequence)
                     commit = Commit(stream=stream.name, first_sequence=1, last_sequence=expected, digest=before.digest)
                     job = Job(partial(_remove, self._index, stream, before), 0)
-                    self._enqueue(_Write(commit, stream, (), before, _NO_CHUNKS, (), 0, job=job))
+                    self._enqueue(Write(commit, stream, (), before, NO_CHUNKS, (), 0, job=job))
                     stream.assigned, stream.ending = DELETED, before
                     return commit
             stream = self._index.own(stream.name)
@@ -189,10 +161,10 @@ class Writer:
             raise _refusal(stream, expected, end.sequence)
         # Durable behind a deletion that may be under way.
         commit = Commit(stream=stream.name)
-        self._enqueue(_Write(commit, None, (), START, _NO_CHUNKS, (), 0))
+        self._enqueue(Write(commit, None, (), START, NO_CHUNKS, (), 0))
         return commit
 
-    def _enqueue(self, write: _Write) -> None:
+    def _enqueue(self, write: Write) -> None:
         if self._env.ended:
             raise JournalClosed(path=str(self._env.path), reason=self._env.ended)
         self._waiting.append(write)
@@ -231,7 +203,7 @@ class Writer:
             self._env.close()
             self._watchers.notify_all()
 
-    def _take(self) -> list[_Write]:
+    def _take(self) -> list[Write]:
         """Return everything that waits, sleeping until there is something; nothing when the end has come."""
         while True:
             with self._lock:
@@ -255,9 +227,9 @@ class Writer:
             self._env.clear_dead_readers()
             self._next_look = time.monotonic() + READERS_CHECK_S
 
-    def _write(self, waiting: list[_Write]) -> None:
+    def _write(self, waiting: list[Write]) -> None:
         done = 0
-        for batch in _batches(waiting):
+        for batch in batches(waiting):
             try:
                 conflicts = self._commit(batch)
             except NoRoom as error:
@@ -286,7 +258,7 @@ class Writer:
                 self._fail(waiting[done:], partial(self._unknown, "the writer was stopped by a callback"))
                 raise
 
-    def _commit(self, batch: Sequence[_Write]) -> dict[int, CellConflict]:
+    def _commit(self, batch: Sequence[Write]) -> dict[int, CellConflict]:
         """Make a batch durable and visible; return the changes of cells that were refused, by their place in it."""
         grown = [(write.stream, write.frames, write.end) for write in batch if write.stream and write.frames]
         frames = [frame for write in batch for frame in write.frames]
@@ -303,7 +275,7 @@ class Writer:
             self._prepare(txn, batch, first)
             if frames:
                 txn.append(first, b"".join((value_header(len(frames)), *frames)), encode_names(new) if new else None)
-            conflicts.update(_change_cells(txn, batch))
+            conflicts.update(change_cells(txn, batch))
             done.extend(write.job.change(txn) for write in batch if write.job is not None)
 
         moving = any(write.job is not None for write in batch)
@@ -327,7 +299,7 @@ class Writer:
         if sealer is not None and self._index.position - self._index.sealed >= sealer.due_events:
             sealer.wake()
 
-    def _prepare(self, txn: Transaction, batch: Sequence[_Write], first: int) -> None:
+    def _prepare(self, txn: Transaction, batch: Sequence[Write], first: int) -> None:
         """Put what the frames of a batch rest on: chunks, and records of streams that begin again."""
         for write in batch:
             for digest, chunk in write.chunks.items():
@@ -337,13 +309,13 @@ class Writer:
             if write.revive and write.stream is not None:
                 _record(txn, write.stream.record(), first)
 
-    def _full(self, reason: str, _: _Write) -> JournalFull:
+    def _full(self, reason: str, _: Write) -> JournalFull:
         return JournalFull(path=str(self._env.path), reason=reason)
 
-    def _unknown(self, reason: str, write: _Write) -> AppendUnknown:
+    def _unknown(self, reason: str, write: Write) -> AppendUnknown:
         return AppendUnknown(streams=(write.stream.name,) if write.stream else (), reason=reason)
 
-    def _fail(self, failed: list[_Write], error: Callable[[_Write], JournalError]) -> None:
+    def _fail(self, failed: list[Write], error: Callable[[Write], JournalError]) -> None:
         """Fail these and all that wait behind them; their streams end again where they are durable."""
         with self._lock:
             failed = failed + self._waiting
@@ -353,21 +325,6 @@ class Writer:
                 if stream:
                     stream.assigned = stream.durable if stream.deleted is None else DELETED
         Commit.resolve_all((write.commit, error(write)) for write in failed)
-
-
-def _batches(waiting: Sequence[_Write]) -> Iterator[Sequence[_Write]]:
-    """Cut what waits into transactions of bounded size."""
-    start = size_bytes = 0
-    alone = False
-    for number, write in enumerate(waiting):
-        # A job has a transaction of its own. A deletion removes what was durable before it, and nothing that follows;
-        # and sealing may find the disk full where the appends beside it do not.
-        before, alone = alone, write.job is not None
-        if number > start and (size_bytes + write.size_bytes > BATCH_BYTES_MAX or before or alone):
-            yield waiting[start:number]
-            start, size_bytes = number, 0
-        size_bytes += write.size_bytes
-    yield waiting[start:]
 
 
 def _record(txn: Transaction, record: StreamRecord, began: int) -> None:
@@ -397,30 +354,3 @@ def _refusal(stream: Stream, expected: int, actual: int) -> JournalError:
         where = f"{stream.name}, sequence {stream.damaged}"
         return CorruptRecord(where=where, reason="the last event does not match its checksum, so nothing can follow it")
     return WrongExpectedSequence(stream=stream.name, expected=expected, actual=actual)
-
-
-def _change_cells(txn: Transaction, batch: Sequence[_Write]) -> dict[int, CellConflict]:
-    """Make the batch's changes of cells in their order, each write whole or not at all; return the refusals."""
-    conflicts: dict[int, CellConflict] = {}
-    # What is overwritten within the batch is never put into the tree.
-    changed: dict[bytes, bytes | None] = {}
-    for number, write in enumerate(batch):
-        if not write.cells:
-            continue
-        if write.stream is None and (conflict := _conflict(txn, changed, write.cells)):
-            conflicts[number] = conflict
-        else:
-            changed.update((cell.key, cell.value) for cell in write.cells)
-    for key in sorted(changed):
-        txn.set_cell(key, changed[key])
-    return conflicts
-
-
-def _conflict(
-    txn: Transaction, changed: Mapping[bytes, bytes | None], cells: Sequence[CellWrite]
-) -> CellConflict | None:
-    for cell in cells:
-        current = changed[cell.key] if cell.key in changed else txn.cell(cell.key)
-        if not holds(cell, current):
-            return CellConflict(key=cell.key)
-    return None
