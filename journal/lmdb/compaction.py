@@ -47,7 +47,7 @@ class _Small(NamedTuple):
 
 def compact(env: Environment, index: Index, writer: Writer, sealing: Sealing, loader: Loader) -> Compaction:
     """Seal, join and collect; see `LmdbJournal.compact`."""
-    sealed = sealing.cycle(times=_TIMES)
+    sealed = sealing.cycle(times=lambda: _TIMES)
     with sealing.lock:
         joined = sum(_join(env, index, writer, loader, run) for run in _runs(env))
         removed = _collect(env, writer, loader)

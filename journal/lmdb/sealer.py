@@ -19,7 +19,10 @@ _LOOK_S: Final = 1.0
 _IDLE_EVENTS: Final = 1000
 _FULL_S: Final = 30.0
 _FINISH_S: Final = 3.0
-_TIMES_WHEN_CLOSING: Final = 16
+_TIMES: Final = ((50_000, 1), (100_000, 4))
+"""How large its transactions are, while fewer events wait than this."""
+
+_TIMES_MAX: Final = 16
 _PATIENCE: Final = ((50_000, 4.0), (100_000, 1.0))
 """While others append and fewer events wait than this, it rests so many times as long as it works."""
 
@@ -71,7 +74,7 @@ class Sealer:
             return
         deadline = time.monotonic() + _FINISH_S
         try:
-            self._sealing.cycle(lambda: time.monotonic() < deadline, times=_TIMES_WHEN_CLOSING)
+            self._sealing.cycle(lambda: time.monotonic() < deadline, times=lambda: _TIMES_MAX)
         except JournalError:
             # What cannot be sealed now stays in the log, where it is as safe.
             _log.info("the log was not sealed on closing", exc_info=True)
@@ -95,7 +98,7 @@ class Sealer:
         before = self._index.sealed
         self._begun, self._position = time.monotonic(), self._index.position
         try:
-            self._sealing.cycle(self._pause)
+            self._sealing.cycle(self._pause, times=self._times)
         except JournalFull:
             # Appends are told by their own failures. Here it is worth another try when somebody has made room.
             self._ended.wait(_FULL_S)
@@ -109,6 +112,10 @@ class Sealer:
             # Something in the log cannot be sealed: `verify` says what. Do not try again at once.
             self._ended.wait(_FULL_S)
         return not self._ended.is_set()
+
+    def _times(self) -> int:
+        """Return how large a transaction may be: the more there is to do, the less it matters who waits for it."""
+        return next((times for events, times in _TIMES if self._waiting() < events), _TIMES_MAX)
 
     def _pause(self) -> bool:
         """Leave the machine to others for a while, if they want it; return whether to go on."""

@@ -68,11 +68,11 @@ class Sealing:
         self.lock = threading.Lock()
         """Held for a cycle, and by whoever else rewrites segments."""
 
-    def cycle(self, pause: Callable[[], bool] | None = None, *, times: int = 1) -> int:
+    def cycle(self, pause: Callable[[], bool] | None = None, *, times: Callable[[], int] = lambda: 1) -> int:
         """Seal what is durable and drop it from the log; return how many events were sealed.
 
-        Between two transactions `pause()` is called, which ends the cycle by returning False. A transaction is `times`
-        as large as one that appends should wait for.
+        Between two transactions `pause()` is called, which ends the cycle by returning False. A transaction is
+        `times()` as large as one that appends should wait for.
 
         Raises:
             JournalFull, AppendUnknown, JournalClosed: as an append would.
@@ -85,7 +85,7 @@ class Sealing:
                 sealed += sum(plan.until - plan.base for plan in plans)
                 if pause is not None and not pause():
                     return sealed
-            while self._drop_some() and (pause is None or pause()):
+            while self._drop_some(times()) and (pause is None or pause()):
                 pass
             return sealed
 
@@ -107,7 +107,7 @@ class Sealing:
             self._writer.submit(Job(change, len(raw))).wait()
         self._has_dictionary = True
 
-    def _slices(self, times: int) -> Iterator[list[_Plan]]:
+    def _slices(self, times: Callable[[], int]) -> Iterator[list[_Plan]]:
         plans: list[_Plan] = []
         size_bytes = 0
         for stream in self._index.tails():
@@ -115,7 +115,7 @@ class Sealing:
                 plans.append(plan)
                 size_bytes += _size([plan])
                 more = plan.until < stream.durable.sequence and plan.until - plan.base >= _EVENTS_PER_PLAN
-                if more or len(plans) >= times * _SLICE_STREAMS or size_bytes >= times * _SLICE_BYTES:
+                if more or len(plans) >= times() * _SLICE_STREAMS or size_bytes >= times() * _SLICE_BYTES:
                     yield plans
                     plans, size_bytes = [], 0
                 if not more:
@@ -198,7 +198,7 @@ class Sealing:
             raise Unreadable("the last segment is missing")
         return obsolete, older, before
 
-    def _drop_some(self) -> bool:
+    def _drop_some(self, times: int) -> bool:
         """Drop some commits whose events are all sealed; return whether there were any."""
         until = self._index.droppable()
         if until <= self._index.sealed:
@@ -211,7 +211,7 @@ class Sealing:
                 for commits, (start, value) in enumerate(reader.commits(first)):
                     beyond = start + count_of(value)
                     full = numbers and len(numbers) + beyond - start > ORDER_EVENTS_MAX
-                    if start != end or beyond - 1 > until or full or commits == _DROP_COMMITS:
+                    if start != end or beyond - 1 > until or full or commits == times * _DROP_COMMITS:
                         break
                     for number, sequence in read_entries(value):
                         numbers.append(number)
