@@ -16,7 +16,7 @@ import msgspec
 
 from ..body import INLINE_BYTES_MAX, Chunk, pack_parts, split, unpack_parts
 from ..codec import chain
-from ..event import EVENT_BYTES_MAX, GENESIS, NewEvent
+from ..event import DATA_MARK, EVENT_BYTES_MAX, GENESIS, NewEvent
 from ..journal import CAUSE_BYTES_MAX, check_events
 
 __all__ = [
@@ -48,6 +48,7 @@ _FRAME = Struct("<IIIQQ16sH")  # the same behind its checksum
 VALUE_HEADER_BYTES: Final = _VALUE.size
 _FRAME_BYTES: Final = _FRAME.size
 _CHECKSUM_BYTES: Final = _CHECKSUM.size
+_MARK_BYTES: Final = len(DATA_MARK)
 
 _IN_PARTS: Final = 1 << 31
 """In the length of what is stored: it is the packed parts of a large event."""
@@ -199,8 +200,8 @@ def read_places(value: memoryview) -> Iterator[tuple[int, int, bytes, int, int, 
         offset = after
 
 
-def read_stored(value: memoryview, offset: int, number: int, sequence: int) -> tuple[str, bytes] | None:
-    """Return the cause and the canonical bytes of the frame at `offset`.
+def read_stored(value: memoryview, offset: int, number: int, sequence: int) -> tuple[str, bytes, bytes] | None:
+    """Return of the frame at `offset` the cause, what stands in front of the event's data, and the data.
 
     None where it is another event than that of this stream and sequence, is damaged, or is a large one: the fast way to
     fold the log leaves those to `read_frame`.
@@ -214,10 +215,11 @@ def read_stored(value: memoryview, offset: int, number: int, sequence: int) -> t
         return None
     # Bytes are cut in a fifth of the time of a view.
     frame = bytes(value[offset:end])
-    if crc32(frame[_CHECKSUM_BYTES:]) != checksum:
-        return None
     body = _FRAME_BYTES + cause_size
-    return frame[_FRAME_BYTES:body].decode(), frame[body:]
+    mark = frame.find(DATA_MARK, body)
+    if mark < 0 or crc32(frame[_CHECKSUM_BYTES:]) != checksum:
+        return None
+    return frame[_FRAME_BYTES:body].decode(), frame[body:mark], frame[mark + _MARK_BYTES : -1]
 
 
 def read_entries(value: memoryview) -> Iterator[tuple[int, int]]:

@@ -49,10 +49,12 @@ class _Piece(NamedTuple):
 
 
 class _Stored(NamedTuple):
-    """Causes and canonical bytes of events of the log that follow each other in their stream."""
+    """Events of the log that follow each other in their stream, to be decoded together: see `decode_together`."""
 
     causes: list[str]
-    stored: list[bytes]
+    kinds: list[bytes]
+    kind_of: list[int]
+    data: list[list[bytes]]
 
 
 class _Sealed(NamedTuple):
@@ -118,7 +120,7 @@ class StreamScan:
                 for last, value in found.values:
                     yield from self._segment_pages(self._open(last, value, after + 1), catalog, after)
                     after = last
-            elif isinstance(found, _Stored) and (events := _decoded(catalog, found.stored)) is not None:
+            elif isinstance(found, _Stored) and (events := _decoded(catalog, found)) is not None:
                 yield Page(after + 1, found.causes, events)
                 after += len(events)
             else:
@@ -217,7 +219,9 @@ class StreamScan:
     def _stored(self, reader: Reader, stream: Stream, after: int, places: Places) -> _Stored | None:
         """Read events of the log to be decoded together; None where the first of them is not for that."""
         causes: list[str] = []
-        stored: list[bytes] = []
+        kinds: dict[bytes, int] = {}
+        kind_of: list[int] = []
+        data: list[list[bytes]] = []
         held, value, number = MISSING, memoryview(b""), stream.number
         for sequence, (first, _, offset) in enumerate(places, after + 1):
             if first != held:
@@ -228,9 +232,15 @@ class StreamScan:
             found = read_stored(value, offset, number, sequence)
             if found is None:
                 break
-            causes.append(found[0])
-            stored.append(found[1])
-        return _Stored(causes, stored) if stored else None
+            cause, kind, piece = found
+            known = kinds.get(kind)
+            if known is None:
+                known = kinds[kind] = len(kinds)
+                data.append([])
+            causes.append(cause)
+            kind_of.append(known)
+            data[known].append(piece)
+        return _Stored(causes, list(kinds), kind_of, data) if causes else None
 
     def _piece(self, reader: Reader, stream: Stream, after: int, places: Places) -> _Piece:
         frames: list[tuple[int, Frame]] = []
@@ -283,21 +293,10 @@ def body_of(name: str, frame: Frame, loader: Loader) -> Body:
         raise CorruptRecord(where=where, reason=f"the parts of a large event cannot be told: {error}") from error
 
 
-def _decoded(catalog: Catalog, stored: Sequence[bytes]) -> list[msgspec.Struct] | None:
-    """Return the typed events of canonical bytes; None where one of them needs more than to be decoded."""
-    kinds: dict[bytes, int] = {}
-    kind_of: list[int] = []
-    data: list[list[bytes]] = []
-    for canonical in stored:
-        mark = canonical.find(DATA_MARK)
-        kind = canonical[:mark]
-        known = kinds.get(kind)
-        if known is None:
-            known = kinds[kind] = len(kinds)
-            data.append([])
-        kind_of.append(known)
-        data[known].append(canonical[mark + _MARK_BYTES : -1])
-    return catalog.decode_together(list(kinds), kind_of, [b"[" + b",".join(pieces) + b"]" for pieces in data])
+def _decoded(catalog: Catalog, stored: _Stored) -> list[msgspec.Struct] | None:
+    """Return the typed events; None where one of them needs more than to be decoded."""
+    arrays = [b"[" + b",".join(pieces) + b"]" for pieces in stored.data]
+    return catalog.decode_together(stored.kinds, stored.kind_of, arrays)
 
 
 def _typed(
