@@ -217,7 +217,7 @@ def read_stored(value: memoryview, offset: int, number: int, sequence: int) -> t
     frame = bytes(value[offset:end])
     body = _FRAME_BYTES + cause_size
     mark = frame.find(DATA_MARK, body)
-    if mark < 0 or crc32(frame[_CHECKSUM_BYTES:]) != checksum:
+    if mark < 0 or frame[-1:] != b"}" or crc32(frame[_CHECKSUM_BYTES:]) != checksum:
         return None
     return frame[_FRAME_BYTES:body].decode(), frame[body:mark], frame[mark + _MARK_BYTES : -1]
 

@@ -24,7 +24,7 @@ from clew.journal.body import Body, Chunk, split, unpack_parts
 from clew.journal.body import pack_parts as pack_body
 from clew.journal.codec import chain
 from clew.journal.contract.subject import CATALOG, append, noise, note
-from clew.journal.event import GENESIS
+from clew.journal.event import DATA_MARK, GENESIS
 from clew.journal.lmdb.chunks import open_chunk, write_chunk
 from clew.journal.lmdb.columns import Sealed
 from clew.journal.lmdb.compression import Codec, open_dictionary, shipped_dictionary, write_dictionary
@@ -92,7 +92,8 @@ def log(value: bytes) -> list[Frame | None]:
         assert (frame.number, frame.sequence, frame.recorded_at) == (number, sequence, recorded_at)
         assert (frame.digest, frame.after, frame.intact) == (digest, after, intact)
         stored = read_stored(view, offset, number, sequence)
-        assert stored == ((frame.cause, frame.stored) if intact and not frame.in_parts else None)
+        whole = None if stored is None else (stored[0], stored[1] + DATA_MARK + stored[2] + b"}")
+        assert whole == ((frame.cause, frame.stored) if intact and not frame.in_parts else None)
         frames.append(frame if intact else None)
     list(read_entries(view))
     list(parts_of(view))
