@@ -29,6 +29,9 @@ ROOM_WAIT_S_MAX = 30.0
 GRACE_S = 0.1
 """How much longer the loop itself may take than what runs on it."""
 
+FIRST_STEPS_MAX = 100
+"""Turns of the loop that new tasks get for their first steps before all are cancelled."""
+
 
 class EffectsLoop:
     """One asyncio loop on its own thread, started when the first effect needs it."""
@@ -92,13 +95,27 @@ class EffectsLoop:
         """Cancel all tasks, also those that others start while they end, and stop the loop."""
         own = asyncio.current_task()
         deadline = loop.time() + timeout_s
-        while (tasks := {task for task in asyncio.all_tasks() if task is not own}) and not self._left_behind:
+        while (tasks := await _begun(own)) and not self._left_behind:
             for task in tasks:
                 task.cancel()
             _, left = await asyncio.wait(tasks, timeout=max(0.0, deadline - loop.time()))
             self._left_behind = len(left)
         self._stopped = True
         loop.stop()
+
+
+async def _begun(own: asyncio.Task[Any] | None) -> set[asyncio.Task[Any]]:
+    """Return the tasks of the loop, once all of them have taken their first step.
+
+    One that is cancelled before would drop what it was given, and leave it unawaited.
+    """
+    tasks = asyncio.all_tasks()
+    for _ in range(FIRST_STEPS_MAX):
+        await asyncio.sleep(0)
+        before, tasks = tasks, asyncio.all_tasks()
+        if tasks <= before:
+            break
+    return {task for task in tasks if task is not own}
 
 
 class EffectTask:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from clew.actors import ActorRef, ActorSystem, BlockingAsk, Effect, Reply, SystemClosed
+from clew.actors.effects_loop import EffectsLoop
 from clew.journal import JournalClosed, MemoryJournal
 from clew.journal.lmdb import LmdbJournal
 from tests.actors.support import (
@@ -295,3 +296,30 @@ def test_tasks_that_others_start_while_they_are_cancelled_are_cancelled_too(work
         assert workers.note() == "a started"
 
     assert ended == ["early, before Task", "late"]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("turns", range(6))
+def test_a_task_that_has_not_taken_its_first_step_is_not_dropped_with_what_it_was_given(turns: int) -> None:
+    effects, begun = EffectsLoop(name="test"), list[int]()
+
+    async def given() -> None:
+        begun.append(turns)
+        await asyncio.Event().wait()
+
+    async def wrapped(work: Coroutine[object, object, None]) -> None:
+        await work
+
+    async def work() -> None:
+        loop = asyncio.get_running_loop()
+        wind_down = effects._wind_down(loop, WAIT_S)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  (at this very turn)
+        asyncio.run_coroutine_threadsafe(wind_down, loop)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await asyncio.create_task(wrapped(given()))
+
+    effects.start(work, lambda: None)
+    next(thread for thread in threading.enumerate() if thread.name == "test").join(WAIT_S)
+
+    gc.collect()
+    assert begun in ([], [turns])
