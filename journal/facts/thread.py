@@ -10,11 +10,9 @@ from __future__ import annotations
 import msgspec
 
 from ..event import event
+from .error import NOTHING, ErrorFact
 
 __all__ = [
-    "NOTHING",
-    "THREAD_EVENTS",
-    "ErrorFact",
     "RunCancelled",
     "RunFailed",
     "RunFinished",
@@ -24,21 +22,8 @@ __all__ = [
     "StateSet",
     "StepCompleted",
     "StepFailed",
-    "ThreadEvent",
     "ThreadOpened",
 ]
-
-
-NOTHING = msgspec.Raw(b"null")
-"""Raw JSON that says nothing."""
-
-
-class ErrorFact(msgspec.Struct, frozen=True):
-    """An error in plain form: its type's name, its text, and data to raise it again where that is possible."""
-
-    type: str
-    message: str
-    data: msgspec.Raw = NOTHING
 
 
 @event("thread.opened", version=1)
@@ -150,30 +135,3 @@ class RunResumed(msgspec.Struct, frozen=True):
 
     run: str
     at: int
-
-
-ThreadEvent = (
-    ThreadOpened
-    | RunStarted
-    | StepCompleted
-    | StepFailed
-    | StateSet
-    | RunFinished
-    | RunFailed
-    | RunCancelled
-    | RunHalted
-    | RunResumed
-)
-
-THREAD_EVENTS = (
-    ThreadOpened,
-    RunStarted,
-    StepCompleted,
-    StepFailed,
-    StateSet,
-    RunFinished,
-    RunFailed,
-    RunCancelled,
-    RunHalted,
-    RunResumed,
-)
