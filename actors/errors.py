@@ -5,7 +5,15 @@ ActorError
 ├─ CommandRejected         decide said no: nothing was written
 │  ├─ RunConflict          the thread is busy with another run
 │  ├─ UnknownRun           no such run in this thread
-│  └─ RunEnded             the run is over: late results of it are refused
+│  ├─ UnknownApproval      no such question in this thread
+│  ├─ AlreadyDecided       the decision is final, and another one than this
+│  ├─ InvalidDecision      neither an approval nor a rejection: nothing runs
+│  ├─ InvalidArguments     edited arguments that the tool does not take: nothing runs
+│  ├─ RunEnded             the run is over: late results of it are refused
+│  ├─ InvalidMessage       what another actor sent is no command of this one
+│  ├─ InvalidSchedule      it is malformed, or can never be due
+│  ├─ UnknownSchedule      no such schedule in this actor
+│  └─ TooManySchedules     the actor has as many as it takes
 ├─ UnknownThread           no such thread, or not yours: the two look the same
 ├─ UnknownKind             no actor or agent is registered under this name
 ├─ MailboxFull             the actor is behind: retry later or shed load
@@ -14,6 +22,11 @@ ActorError
 ├─ SystemClosed            the system is shutting down
 ├─ BlockingAsk             a blocking wait where it could stop the whole system
 ├─ StepFailed              a step raised, as recorded
+├─ NoMemory                nothing here remembers for this owner
+├─ SignalTimedOut          the signal that was waited for did not come in time
+├─ InvalidState            a value that the thread's synced state may not have
+├─ ForeignToken            a place to go on from that is none in this thread
+├─ DeltasLost              a listener was too slow for what the model says
 ├─ ReplayDivergence        replay asked for something the journal does not have
 └─ RunNotFinished          the answer of a run that ended without one
    ├─ RunFailed
@@ -30,9 +43,18 @@ __all__ = [
     "ActivationFailed",
     "ActorError",
     "ActorQuarantined",
+    "AlreadyDecided",
     "BlockingAsk",
     "CommandRejected",
+    "DeltasLost",
+    "ForeignToken",
+    "InvalidArguments",
+    "InvalidDecision",
+    "InvalidMessage",
+    "InvalidSchedule",
+    "InvalidState",
     "MailboxFull",
+    "NoMemory",
     "ReplayDivergence",
     "RunCancelled",
     "RunConflict",
@@ -40,10 +62,14 @@ __all__ = [
     "RunFailed",
     "RunHalted",
     "RunNotFinished",
+    "SignalTimedOut",
     "StepFailed",
     "SystemClosed",
+    "TooManySchedules",
+    "UnknownApproval",
     "UnknownKind",
     "UnknownRun",
+    "UnknownSchedule",
     "UnknownThread",
 ]
 
@@ -63,13 +89,14 @@ class CommandRejected(ActorError):
 class RunConflict(CommandRejected):
     """The thread is busy with another run."""
 
-    def __init__(self, *, thread: str, run: str, status: str) -> None:
+    def __init__(self, *, thread: str, run: str, status: str, queued: int = 0) -> None:
         self.thread = thread
         self.run = run
         self.status = status
+        self.queued = queued
+        behind = f"{queued} more wait behind it, the most that may" if queued else "one run owns a thread at a time"
         super().__init__(
-            f"{thread}: run {run} is {status}, and one run owns a thread at a time. "
-            "Wait for it, cancel it, or use another thread."
+            f"{thread}: run {run} is {status}, and {behind}. Wait for it, cancel it, or use another thread."
         )
 
 
@@ -82,6 +109,51 @@ class UnknownRun(CommandRejected):
         super().__init__(f"{thread}: there is no run {run!r}. List them with `thread.view().runs`.")
 
 
+class UnknownApproval(CommandRejected):
+    """No question of this name in the thread, or it is none of yours."""
+
+    def __init__(self, *, thread: str, approval: str) -> None:
+        self.thread = thread
+        self.approval = approval
+        super().__init__(f"{thread}: there is no approval {approval!r}. List them with `thread.approvals()`.")
+
+
+class AlreadyDecided(CommandRejected):
+    """The approval was decided before, otherwise; a decision is final."""
+
+    def __init__(self, *, thread: str, approval: str, decision: str, by: str | None) -> None:
+        self.thread = thread
+        self.approval = approval
+        self.decision = decision
+        self.by = by
+        who = f" by {by}" if by is not None else ""
+        super().__init__(f"{thread}: approval {approval} is {decision}{who}, and a decision is final. Nothing changed.")
+
+
+class InvalidDecision(CommandRejected):
+    """What was given as a decision is none, so nothing was decided."""
+
+    def __init__(self, *, thread: str, decision: str) -> None:
+        self.thread = thread
+        self.decision = decision
+        super().__init__(f"{thread}: {_shorten(decision)} is no decision. Approve or reject; the approval still waits.")
+
+
+class InvalidArguments(CommandRejected):
+    """The tool does not take the arguments that a call was to be approved with, so nothing was decided."""
+
+    def __init__(self, *, thread: str, approval: str, tool: str, path: str, reason: str) -> None:
+        self.thread = thread
+        self.approval = approval
+        self.tool = tool
+        self.path = path
+        self.reason = reason
+        super().__init__(
+            f"{thread}: {tool} does not take these arguments, at {path}: {_shorten(reason)}. "
+            f"Correct them; approval {approval} still waits."
+        )
+
+
 class RunEnded(CommandRejected):
     """The run is over, so what arrives late for it is refused."""
 
@@ -91,6 +163,47 @@ class RunEnded(CommandRejected):
         self.status = status
         self.what = what
         super().__init__(f"{thread}: run {run} is {status}; {what} came too late and was not recorded.")
+
+
+class InvalidMessage(CommandRejected):
+    """What another actor sent is no command of this one: nobody knows its name here, or its fields do not fit."""
+
+    def __init__(self, *, stream: str, command: str, reason: str) -> None:
+        self.stream = stream
+        self.command = command
+        self.reason = reason
+        super().__init__(
+            f"{stream}: the message {_shorten(command)!r} is no command: {reason}. See the `commands` of its kind."
+        )
+
+
+class InvalidSchedule(CommandRejected):
+    """What is to be done at a time is malformed, or the time can never come."""
+
+    def __init__(self, *, schedule: str, reason: str) -> None:
+        self.schedule = schedule
+        self.reason = reason
+        super().__init__(f"{schedule}: {reason}")
+
+
+class UnknownSchedule(CommandRejected):
+    """No schedule of this name is there: it never was, has had its time, or was cancelled."""
+
+    def __init__(self, *, schedule: str) -> None:
+        self.schedule = schedule
+        super().__init__(f"there is no schedule {schedule!r}. List those there are, or set it.")
+
+
+class TooManySchedules(CommandRejected):
+    """The actor has as many schedules as it takes."""
+
+    def __init__(self, *, schedule: str, schedules_max: int) -> None:
+        self.schedule = schedule
+        self.schedules_max = schedules_max
+        super().__init__(
+            f"schedule {schedule!r}: there are {schedules_max} already, the most an actor takes. "
+            "Cancel one, or set it in another actor."
+        )
 
 
 class UnknownThread(ActorError):
@@ -109,6 +222,15 @@ class UnknownKind(ActorError):
         self.known = known
         listed = ", ".join(known) or "none"
         super().__init__(f"{name!r} is not registered (registered: {listed}). Give it to ActorSystem when opening.")
+
+
+class NoMemory(ActorError):
+    """There is nothing that could remember something for this owner."""
+
+    def __init__(self, *, owner: str | None, reason: str) -> None:
+        self.owner = owner
+        self.reason = reason
+        super().__init__(f"nothing remembers for {'nobody' if owner is None else owner!r}: {reason}")
 
 
 class MailboxFull(ActorError):
@@ -175,6 +297,50 @@ class StepFailed(ActorError):
         super().__init__(f"{step} failed with {type}: {message}")
 
 
+class SignalTimedOut(ActorError):
+    """No signal of the name came in time."""
+
+    def __init__(self, *, thread: str, run: str, signal: str) -> None:
+        self.thread = thread
+        self.run = run
+        self.signal = signal
+        super().__init__(f"{thread}, run {run}: no signal {signal!r} came in time. Go on without it, or wait again.")
+
+
+class InvalidState(ActorError):
+    """The value does not fit the model of the thread's synced state; nothing changed."""
+
+    def __init__(self, *, thread: str, path: str, reason: str) -> None:
+        self.thread = thread
+        self.path = path
+        self.reason = reason
+        super().__init__(f"{thread}: the state may not be this, at {path}: {reason}. Set a value that fits its model.")
+
+
+class ForeignToken(ActorError):
+    """What was given as a place in a thread is none of it, so nothing was read."""
+
+    def __init__(self, *, thread: str, token: str) -> None:
+        self.thread = thread
+        self.token = token
+        super().__init__(
+            f"{thread}: {_shorten(token)!r} is no place in this thread. Resume with the token of one of its own "
+            "events, or from the beginning."
+        )
+
+
+class DeltasLost(ActorError):
+    """A listener did not read as fast as the model speaks and was let go; nothing recorded is lost."""
+
+    def __init__(self, *, thread: str, held_max: int) -> None:
+        self.thread = thread
+        self.held_max = held_max
+        super().__init__(
+            f"{thread}: more than {held_max} deltas waited for this listener. Read what was said from the thread's "
+            "events, and listen again."
+        )
+
+
 class ReplayDivergence(ActorError):
     """The loop asked for something else than the journal recorded."""
 
@@ -220,7 +386,7 @@ class RunCancelled(RunNotFinished):
 
 
 class RunHalted(RunNotFinished):
-    """Recovery met a divergence and stopped rather than guess; resume it with the code that recorded it."""
+    """It is left alone until it is resumed: it went another way than recorded, or its process died of it too often."""
 
     verb = "is halted"
 

@@ -9,6 +9,7 @@ import msgspec
 
 from clew.actors import Activation, EventSourcedActor
 from clew.actors.thread import (
+    AlarmFired,
     CancelRun,
     CompleteStep,
     FailRun,
@@ -29,6 +30,7 @@ THREAD = EventSourcedActor[ThreadState, ThreadCommand, ThreadEvent, ThreadState]
     decider=thread_decider,
     events=THREAD_EVENTS,
     initial_for=lambda stream: ThreadState(stream=stream),
+    alarm=AlarmFired,
     state_type=ThreadState,
 )
 
