@@ -6,7 +6,8 @@ It knows no thread, no clock and no mailbox, so every host runs the same one:
 2. a command whose id is known is answered with its first answer;
 3. decide, evolve (both pure), then append: an event that cannot be folded is never recorded;
 4. the reply and the effects wait for the commit: the host holds them back until `Handled.commit` is done;
-5. now and then the host has a snapshot taken, of what is durable (`actors/saver.py`).
+5. now and then the host has a snapshot taken, of what is durable (`actors/saver.py`);
+6. when its alarm is due the host lets it ring; the alarm is filed in cells, with the events that move it.
 
 The next command is decided on the state already evolved, while the disk still syncs the last one.
 """
@@ -20,6 +21,7 @@ from typing import Any, Generic, TypeVar, cast
 import msgspec
 
 from ..journal import CellWrite, Commit, Journal, NewEvent, open_mark, stream_name
+from ..journal.history import DUE_MAX, filed_due, refile
 from .decider import EventSourcedActor
 from .effect import Effect
 from .errors import ActivationFailed
@@ -55,7 +57,7 @@ class Activation(Generic[S, C, E, A]):
 
     __slots__ = (
         "_answers", "_ids", "_journal", "_last_commit", "_saver", "_snapshot_at",
-        "effects", "kind", "sequence", "snapshot_due", "state", "stream",
+        "due", "effects", "kind", "sequence", "snapshot_due", "state", "stream",
     )  # fmt: skip
 
     def __init__(self, kind: EventSourcedActor[S, C, E, A], id: str, journal: Journal) -> None:  # noqa: A002
@@ -74,20 +76,24 @@ class Activation(Generic[S, C, E, A]):
         """Whether the host should call `snapshot` at some time that suits it."""
         self.effects = self._open_effects()
         """The work that is open in the present state."""
+        self.due: int | None = self._first_due()
+        """When the alarm is due in the present state, in nanoseconds since the epoch, UTC; None: never."""
         if kind.snapshots is not None and kind.state_codec is not None:
             self._saver = Saver(kind.snapshots, kind.state_codec, self.stream, journal, recovered)
             self._snapshot_at = self._saver.next_at
             if self.sequence >= self._snapshot_at:
                 self._note(None)
 
-    def correct_mark(self) -> None:
-        """Put right the cell that tells the next start about open work, after waking up.
+    def correct_mark(self) -> Commit | None:
+        """Put right the cells that tell of open work and of the alarm, after waking up.
 
-        An import marks whatever it brings, and a newer version of the kind may see work where there was none before.
+        An import marks whatever it brings and sets no alarm, and a newer version of the kind may see work where there
+        was none before, or another due. Returns the commit of an alarm that was put right.
         """
         cells, mark = self._journal.cells, open_mark(self.stream)
         if bool(self.effects) != (cells.get(mark) is not None):
             cells.write(self._mark(self.effects))
+        return None if self.kind.alarm is None else self._correct_alarm()
 
     @property
     def waiting_for(self) -> Commit | None:
@@ -108,7 +114,8 @@ class Activation(Generic[S, C, E, A]):
             first = self._packed_place(command_id)
         if first is not None:
             return self._first_answer(command_id, first)
-        decider, encode = self.kind.decider, self.kind.catalog.encode
+        kind = self.kind
+        decider, encode = kind.decider, kind.catalog.encode
         state = self.state
         news: list[NewEvent] = []
         events: list[E] = []
@@ -123,13 +130,14 @@ class Activation(Generic[S, C, E, A]):
             if not events:
                 return Handled(answer, None, _unless_durable(self._last_commit))
             effects = decider.effects(state)
+            due = None if kind.alarm is None else _due(kind, state)
         except Exception as error:  # noqa: BLE001  (decide is the user's; its failure is the asker's, and nothing was written)
             return Handled(None, error, self.waiting_for)
-        mark = () if bool(effects) is bool(self.effects) else self._mark(effects)
-        commit = self._journal.append(self.stream, news, expected=self.sequence, cells=mark)
+        cells = () if bool(effects) is bool(self.effects) and due == self.due else self._change(effects, due)
+        commit = self._journal.append(self.stream, news, expected=self.sequence, cells=cells)
         ids.recent[command_id] = self.sequence + 1
         self.sequence += len(news)
-        self.state, self.effects, self._last_commit = state, effects, commit
+        self.state, self.effects, self.due, self._last_commit = state, effects, due, commit
         if self._answers is None:
             self._answers = {}
         handled = self._answers[command_id] = Handled(answer, None, commit)
@@ -138,6 +146,24 @@ class Activation(Generic[S, C, E, A]):
         if self.sequence >= self._snapshot_at:
             self._note(commit)
         return handled
+
+    def ring(self, at: int, command_id: str) -> Handled:
+        """Handle the alarm, which fires at `at`; when nothing is due by then, nothing is decided and nothing written.
+
+        That is one which was on its way when it was cancelled or moved. If it is still filed, it is filed anew.
+
+        Raises:
+            JournalError: as for `handle`.
+        """
+        alarm = self.kind.alarm
+        if alarm is None or self.due is None or self.due > at:
+            waiting_for = self.waiting_for
+            return Handled(None, None, self._correct_alarm() if waiting_for is None else waiting_for)
+        try:
+            command = alarm(at)
+        except Exception as error:  # noqa: BLE001  (the kind is the user's, as in `handle`)
+            return Handled(None, error, self.waiting_for)
+        return self.handle(command, command_id)
 
     def snapshot(self, at: int, *, last: bool = False) -> Commit | None:
         """Write the snapshot that is due, and return its commit; None when there is nothing to write now.
@@ -172,6 +198,24 @@ class Activation(Generic[S, C, E, A]):
         except Exception as error:
             reason = f"effects() raised {type(error).__name__}: {error}"
             raise ActivationFailed(stream=self.stream, sequence=self.sequence, reason=reason) from error
+
+    def _first_due(self) -> int | None:
+        try:
+            return None if self.kind.alarm is None else _due(self.kind, self.state)
+        except Exception as error:
+            reason = f"due() raised {type(error).__name__}: {error}"
+            raise ActivationFailed(stream=self.stream, sequence=self.sequence, reason=reason) from error
+
+    def _change(self, effects: Sequence[Effect], due: int | None) -> Sequence[CellWrite]:
+        """Return what keeps the cells of open work and of the alarm in step with the events."""
+        mark = () if bool(effects) is bool(self.effects) else self._mark(effects)
+        return mark if due == self.due else (*mark, *refile(self.stream, self.due, due))
+
+    def _correct_alarm(self) -> Commit | None:
+        """File the alarm under its due, unless it is, or what is under way files it meanwhile."""
+        cells = self._journal.cells
+        filed = filed_due(cells, self.stream)
+        return None if filed == self.due else cells.write(refile(self.stream, filed, self.due, only_if=True))
 
     def _mark(self, effects: Sequence[Effect]) -> Sequence[CellWrite]:
         """Keep the cell that tells the next start of the system about open work."""
@@ -211,6 +255,17 @@ class Activation(Generic[S, C, E, A]):
                 if sequence >= first:
                     own.append(event)
         return state, own
+
+
+def _due(kind: EventSourcedActor[S, Any, Any, Any], state: S) -> int | None:
+    due = kind.decider.due(state)
+    if due is None:
+        return None
+    if not isinstance(due, int):
+        raise TypeError(
+            f"{kind.category}: a due is a whole number of nanoseconds since the epoch, or None, not {due!r}"
+        )
+    return min(max(due, 0), DUE_MAX)
 
 
 def _unless_durable(commit: Commit | None) -> Commit | None:

@@ -48,6 +48,10 @@ class Host(Protocol):
         """Forget an actor that went to sleep."""
         ...
 
+    def expect_alarm(self, due: int) -> None:
+        """Let an alarm fire that is filed under `due` now (nanoseconds since the epoch, UTC)."""
+        ...
+
     def report(self, stream: str, what: str, error: BaseException) -> None:
         """Tell whoever watches over the system that something failed."""
         ...

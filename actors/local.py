@@ -30,7 +30,7 @@ from .errors import ActivationFailed, ActorError, SystemClosed
 from .gate import Gate, Held
 from .lazy import Lazy
 from .mailbox import Mailbox
-from .message import Message
+from .message import AlarmDue, Message
 from .open_work import OpenWork
 from .reply import Reply
 from .wakeups import send_wakeups
@@ -154,7 +154,8 @@ class LocalActor(pykka.Actor):
             host.quarantine.failed(error, code=self.kind.code, at=host.clock())
             raise
         host.quarantine.release(self.stream)
-        activation.correct_mark()
+        if (corrected := activation.correct_mark()) is not None:
+            self._expect_alarm(activation, corrected)
         if self._work is not None or activation.effects:
             self._open_work().resume(activation.effects)
 
@@ -173,9 +174,12 @@ class LocalActor(pykka.Actor):
             self._sleep_wanted = True
             self._gate.add(Held(None, activation, message.reply_to))
             return
-        before = activation.effects
+        before, due, command = activation.effects, activation.due, message.command
         try:
-            handled = activation.handle(message.command, message.command_id)
+            if type(command) is AlarmDue:
+                handled = activation.ring(command.at, message.command_id)
+            else:
+                handled = activation.handle(command, message.command_id)
         except WrongExpectedSequence as lost:
             self._races += 1
             if self._races <= RACES_MAX:
@@ -192,7 +196,14 @@ class LocalActor(pykka.Actor):
         held = Held(handled.commit, activation, message.reply, handled.answer, handled.error)
         if activation.effects is not before and activation.effects != before:
             held.change = self._open_work().change(before, activation.effects, message.performer)
+        if activation.due != due:
+            self._expect_alarm(activation, handled.commit)
         self._gate.add(held)
+
+    def _expect_alarm(self, activation: AnyActivation, commit: Commit | None) -> None:
+        """Have the alarm looked for where it is filed, once it is."""
+        if (due := activation.due) is not None and commit is not None:
+            commit.add_done_callback(lambda _: self._host.expect_alarm(due))
 
     def _decide_again(self, message: Message) -> None:
         """Wait for what another writer (an import, another system) put into this stream, and wake up anew."""

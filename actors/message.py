@@ -8,7 +8,7 @@ import msgspec
 
 from .reply import Reply
 
-__all__ = ["Message"]
+__all__ = ["AlarmDue", "Message"]
 
 
 class Message(msgspec.Struct, gc=False):
@@ -21,3 +21,9 @@ class Message(msgspec.Struct, gc=False):
     command_id: str
     performer: str | None
     reply: Reply[Any] | None
+
+
+class AlarmDue(msgspec.Struct, frozen=True, gc=False):
+    """In place of a command: the actor's alarm, which fires at `at`, in nanoseconds since the epoch, UTC."""
+
+    at: int

@@ -18,7 +18,7 @@ import msgspec
 
 from .errors import CorruptRecord, InvalidHistory, StreamDeleted, WrongExpectedSequence
 from .event import GENESIS, Head, category_of
-from .history import import_history, iter_history, open_mark
+from .history import due_mark, filed_due, import_history, iter_history, open_mark, refile
 from .journal import CellWrite, Journal
 from .saving import make_folder, save_history, sync_folder
 from .snapshot import forget
@@ -27,6 +27,7 @@ __all__ = ["ArchiveReport", "Archived", "RetentionPolicy", "archive", "archive_f
 
 GREW: Final = "it grew meanwhile; archive it again once it is at rest"
 OPEN_WORK: Final = "it may have open work; let a system finish it, or archive it with take_open=True"
+ALARM_SET: Final = "an alarm of it is set; let it fire or cancel it, or archive it with take_open=True"
 NOT_THERE: Final = "the journal has no such stream"
 GONE: Final = "it is deleted, and its whole archive is not in this folder"
 
@@ -34,7 +35,7 @@ GONE: Final = "it is deleted, and its whole archive is not in this folder"
 class RetentionPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """Which streams of `category` may go: those without an event for `idle_for`, but for the `keep_last` latest ones.
 
-    A stream that may have open work is never taken.
+    A stream that may have open work, or that an alarm is set for, is never taken.
 
     Raises:
         ValueError: `idle_for` or `keep_last` is below 0.
@@ -69,7 +70,7 @@ class RetentionPolicy(msgspec.Struct, frozen=True, kw_only=True):
         return [
             head
             for recorded_at, head in last[: max(0, len(last) - self.keep_last)]
-            if recorded_at <= until and journal.cells.get(open_mark(head.stream)) is None
+            if recorded_at <= until and _unfinished(journal, head.stream) is None
         ]
 
 
@@ -101,9 +102,10 @@ def archive(
 
     A policy is asked as of `now`, in nanoseconds since the epoch, UTC. For each stream the file is written, synced
     and read back to the stream's digest, and only then is the stream deleted, if it is still what was written. The
-    stream's snapshots are removed with it. A stream that grew meanwhile, that may have open work or that cannot be
-    read is left alone and reported; with `take_open` streams given by name are taken with open work. Repeated after a
-    crash it finishes what was begun: a file that is there and whole is not written again, and no file is ever removed.
+    stream's snapshots and its alarm are removed with it. A stream that grew meanwhile, that may have open work or an
+    alarm, or that cannot be read is left alone and reported; with `take_open` streams given by name are taken with
+    open work and alarm, which are there again when the stream is restored. Repeated after a crash it finishes what was
+    begun: a file that is there and whole is not written again, and no file is ever removed.
 
     Raises:
         ValueError: a policy is given without `now`.
@@ -148,8 +150,8 @@ def _archive(journal: Journal, head: Head, file: Path, *, take_open: bool) -> st
     if head.sequence == 0:
         return NOT_THERE
     if not head.deleted:
-        if not take_open and journal.cells.get(open_mark(head.stream)) is not None:
-            return OPEN_WORK
+        if not take_open and (reason := _unfinished(journal, head.stream)):
+            return reason
         try:
             _move(journal, head, file)
         except WrongExpectedSequence:
@@ -160,10 +162,18 @@ def _archive(journal: Journal, head: Head, file: Path, *, take_open: bool) -> st
             return str(error)
     if not _is_whole(file, head):
         return GONE
-    # An actor that was awake may have left a snapshot or a mark since.
+    # An actor that was awake may have left a snapshot, a mark or an alarm since.
     forget(journal.cells, head.stream).wait()
-    journal.cells.write([CellWrite(open_mark(head.stream), None)]).wait()
+    due = filed_due(journal.cells, head.stream)
+    journal.cells.write([CellWrite(open_mark(head.stream), None), *refile(head.stream, due, None)]).wait()
     return None
+
+
+def _unfinished(journal: Journal, stream: str) -> str | None:
+    """Return what its actor has still to do, if anything."""
+    if journal.cells.get(open_mark(stream)) is not None:
+        return OPEN_WORK
+    return ALARM_SET if journal.cells.get(due_mark(stream)) is not None else None
 
 
 def _move(journal: Journal, head: Head, file: Path) -> None:

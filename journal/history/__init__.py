@@ -7,17 +7,24 @@ may be compressed with gzip; it is known by its first bytes when it is read, and
 
 from .importing import import_history
 from .lines import HISTORY_VERSION, LINE_BYTES_MAX
-from .mark import open_mark
+from .mark import ALARMS, DUE_MAX, alarm_due, alarm_mark, due_mark, filed_due, open_mark, refile
 from .reading import iter_history, read_history
 from .writing import Progress, write_history
 
 __all__ = [
+    "ALARMS",
+    "DUE_MAX",
     "HISTORY_VERSION",
     "LINE_BYTES_MAX",
     "Progress",
+    "alarm_due",
+    "alarm_mark",
+    "due_mark",
+    "filed_due",
     "import_history",
     "iter_history",
     "open_mark",
     "read_history",
+    "refile",
     "write_history",
 ]
