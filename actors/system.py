@@ -14,7 +14,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -23,17 +23,21 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import msgspec
 import pykka
 
-from ..journal import Journal, category_of, stream_name
+from ..journal import Journal, StreamDeleted, category_of, stream_name
 from ..journal.opening import open_journal
 from ..projections import ProjectionRunner, RowProjection
-from .clock import Clock, system_clock
+from .alarms import AlarmClock
+from .clock import Clock, new_id, system_clock
 from .decider import EventSourcedActor
 from .effects_loop import EffectsLoop, perform
 from .errors import ActorQuarantined, SystemClosed, UnknownKind
 from .failure import Failure
+from .kinds import kinds_of
 from .local import LocalActor
+from .machinery import Machinery
 from .mailbox import Pool
-from .message import Message
+from .message import AlarmDue, Message
+from .open_mark import OpenMark
 from .quarantine import Quarantine
 from .ref import ActorRef
 from .reply import Reply, forbid_here
@@ -42,9 +46,11 @@ from .sweeper import Sweeper
 if TYPE_CHECKING:
     from pydantic_ai import Agent
 
-    from .agent import AgentDefinition, Thread
+    from .agent import AgentDefinition, Approvals, Thread
+    from .agent.schedules import ScheduleBook
     from .effect import Effect
     from .open_work import EffectHandle
+    from .outbox import Outgoing
 
 __all__ = ["ActorSystem"]
 
@@ -68,10 +74,11 @@ class ActorSystem:
     which then stays yours to close.
     `agents` are pydantic-ai agents or agent definitions, whose conversations are threads; `actors` are your own kinds.
     `projections` are kept up to date while the system is open, and looked after through `system.projections`.
-    On opening, every actor with open work is woken and goes on. `threads` drive all actors; `idle_s` seconds after
-    its last message an actor without work goes to sleep and comes back on the next one. `recover=False` leaves open
-    work alone, to look around without doing anything. `failures` are the last things that failed where nobody waited,
-    and `quarantine` says which actors could not be woken, and are not tried again.
+    On opening, every actor with open work is woken and goes on, and alarms that are overdue fire. `threads` drive all
+    actors; `idle_s` seconds after its last message an actor without work goes to sleep and comes back on the next one,
+    or when its alarm is due by `clock`. `recover=False` leaves open work and alarms alone, to look around without doing
+    anything. `failures` are the last things that failed where nobody waited, and `quarantine` says which actors could
+    not be woken, and are not tried again.
 
     Raises:
         JournalLocked: another process works on this journal.
@@ -93,17 +100,12 @@ class ActorSystem:
     ) -> None:
         if threads < 1 or not idle_s > 0:
             raise ValueError(f"threads is at least 1 and idle_s more than 0, not {threads} and {idle_s}")
-        kinds, kept = list(actors), list(projections)
-        self._definitions: dict[str, AgentDefinition[Any, Any]] = {}
-        if agents := list(agents):
-            # Only a system with agents pays for importing pydantic-ai.
-            from .agent import agent_kind, register  # noqa: PLC0415
+        kept = list(projections)
+        self._kinds = kinds_of(self, actors, agents)
+        if self._kinds.definitions:
+            from .agent.live_turns import LiveTurns  # noqa: PLC0415  (only a system with agents pays for pydantic-ai)
 
-            self._definitions = register(agents)
-            kinds.append(agent_kind(self, self._definitions))
-        self._kinds = {kind.category: kind for kind in kinds}
-        if len(self._kinds) != len(kinds):
-            raise ValueError(f"two actors share a category: {', '.join(kind.category for kind in kinds)}")
+            self.live_turns = LiveTurns()
         if len({projection.name for projection in kept}) != len(kept):
             raise ValueError(f"two projections share a name: {', '.join(projection.name for projection in kept)}")
         self.clock = clock
@@ -115,9 +117,8 @@ class ActorSystem:
         self._close_lock = threading.Lock()
         self._closing = False
         self._actors: dict[str, LocalActor] = {}
-        self.pool = Pool(threads, name="clew")
-        self._effects = EffectsLoop(name="clew-effects")
-        self._sweeper = Sweeper(self._live, idle_s)
+        self._open_mark, self._found_open = OpenMark(self._journal), dict[str, int]()
+        self.pool, self._effects, self._sweeper, self._alarms = self._machinery(threads, idle_s)
         try:
             if kept:
                 self.projections.__enter__()
@@ -133,6 +134,11 @@ class ActorSystem:
         return self._journal
 
     @property
+    def agents(self) -> Mapping[str, AgentDefinition[Any, Any]]:
+        """The agents whose conversations are threads, by name."""
+        return self._kinds.definitions
+
+    @property
     def live(self) -> int:
         """How many actors are awake."""
         return len(self._actors)
@@ -144,8 +150,7 @@ class ActorSystem:
             InvalidName: the id is empty, too long or not printable.
             UnknownKind: the kind was not given to this system.
         """
-        if self._kinds.get(kind.category) is not kind:
-            raise UnknownKind(name=kind.category, known=tuple(self._kinds))
+        self._kinds.check(kind)
         return ActorRef(self, stream_name(kind.category, id))
 
     def thread(
@@ -167,31 +172,72 @@ class ActorSystem:
         """
         from .agent import Thread  # noqa: PLC0415  (as above)
 
-        definition = self._definitions.get(agent.name or "")
-        if definition is None or agent not in (definition, definition.agent):
-            raise UnknownKind(name=agent.name or "an agent without a name", known=tuple(self._definitions))
+        definition = self._kinds.definition(agent)
         return Thread(self, definition, ActorRef(self, stream_name("thread", key)), owner=owner, title=title)
 
+    def _machinery(self, threads: int, idle_s: float) -> Machinery:
+        """Return what drives the actors: threads; a host that takes one step after the other has others."""
+        return Machinery(
+            Pool(threads, name="clew"),
+            EffectsLoop(name="clew-effects"),
+            Sweeper(self._live, idle_s),
+            AlarmClock(self._journal, self.clock, self._ring, self.report),
+        )
+
+    def schedules(self, agent: Agent[Any, Any] | AgentDefinition[Any, Any]) -> ScheduleBook:
+        """Return the schedules of an agent of this system, each tick of which is a run of its own.
+
+        Raises:
+            UnknownKind: the agent was not given to this system.
+        """
+        from .agent.schedules import agenda_of  # noqa: PLC0415  (as above)
+
+        return agenda_of(self, self._kinds.definition(agent))
+
+    def approvals(self, *, by: str | None) -> Approvals:
+        """Return the tool calls of all threads that wait for a decision `by` may make."""
+        from .agent import Approvals  # noqa: PLC0415  (as above)
+
+        return Approvals(self, by=by)
+
     def recover(self) -> int:
-        """Wake every actor with open work; return how many. Done on opening; waking one twice does no harm."""
+        """Wake every actor with open work, and let alarms fire from now on; return how many were woken.
+
+        Done on opening; waking one twice does no harm.
+        """
         streams = [value.decode() for _, value in self._journal.cells.scan(b"open/")]
+        if self._open_mark.crashed:
+            self._found_open.update((stream, self._journal.head(stream).sequence) for stream in streams)
+            self._open_mark.crashed = False
+        self._open_mark.set()
         woken = 0
         for stream in streams:
-            category = category_of(stream)
-            kind, unknown = self._kinds.get(category), UnknownKind(name=category, known=tuple(self._kinds))
-            error = unknown if kind is None else self.quarantine.leaves_alone(stream, kind.code)
+            error = self._left_alone(stream)
             if error is None:
                 self._actor(stream)
                 woken += 1
             else:
                 self.report(stream, "its open work was left alone", error)
+        self._alarms.start()
         return woken
+
+    def kind_of(self, stream: str) -> EventSourcedActor[Any, Any, Any, Any]:
+        """Return the kind of the actor with this stream.
+
+        Raises:
+            UnknownKind: the kind was not given to this system.
+        """
+        return self._kinds.of(stream)
+
+    def found_open(self, stream: str) -> int:
+        """Return the sequence at which an actor had open work when a crash ended the last system, once; 0 otherwise."""
+        return self._found_open.pop(stream, 0)
 
     def post(self, stream: str, command: object, command_id: str, performer: str | None) -> Reply[Any]:
         """Send a command to an actor, waking it first if it sleeps; what `ActorRef.ask` does."""
         reply: Reply[Any] = Reply()
         try:
-            self._send(stream, Message(command, command_id, performer, reply))
+            self._send(stream, Message(command, command_id, performer, reply), bounded=performer is None)
         except ActorQuarantined as error:
             reply.fail(error)
         return reply
@@ -199,20 +245,44 @@ class ActorSystem:
     def post_and_forget(self, stream: str, command: object, command_id: str, performer: str | None) -> None:
         """Send a command and wait for nothing; what `ActorRef.tell` does."""
         try:
-            self._send(stream, Message(command, command_id, performer, None))
+            self._send(stream, Message(command, command_id, performer, None), bounded=performer is None)
         except ActorQuarantined as error:
             self.report(stream, "a command that nobody waits for was refused", error)
+
+    def hand_over(self, message: Outgoing, command_id: str) -> Reply[Any]:
+        """Send an actor what another one sent it, waking it first if it sleeps.
+
+        Raises:
+            InvalidName, StreamDeleted: there is and will be no such actor.
+            UnknownKind, ActorQuarantined: it is not woken, in this system or for now.
+            InvalidMessage: it is no command of its kind.
+            MailboxFull, SystemClosed: as for `ActorRef.ask`.
+        """
+        category, _, id_ = message.to.partition("/")
+        stream = stream_name(category, id_)
+        end = self._journal.head(stream)
+        if end.deleted:
+            raise StreamDeleted(stream=stream, sequence=end.sequence, digest=end.digest)
+        if error := self._left_alone(stream):
+            raise error
+        command = self._kinds.of(stream).command(stream, message.command, message.payload)
+        # It is load from outside also where the sender is the receiver, so it is bounded.
+        return self.post(stream, command, command_id, None)
 
     def start_effect(self, actor: LocalActor, effect: Effect, done: Callable[[], None]) -> EffectHandle:
         """Start the work of an effect on the effects loop."""
         ref: ActorRef[Any, Any] = ActorRef(self, actor.stream, performer=effect.key)
-        return self._effects.start(partial(perform, actor.kind, effect, ref, self.report), done)
+        return self._effects.start(partial(perform, actor.kind, effect, ref, self), done)
 
     def retire(self, actor: LocalActor) -> None:
         """Forget an actor that went to sleep."""
         with self._lock:
             if self._actors.get(actor.stream) is actor:
                 del self._actors[actor.stream]
+
+    def expect_alarm(self, due: int) -> None:
+        """Let an alarm fire that is filed under `due` now (nanoseconds since the epoch, UTC)."""
+        self._alarms.expect(due)
 
     def report(self, stream: str, what: str, error: BaseException) -> None:
         """Keep and log a failure that nobody is waiting for."""
@@ -234,6 +304,7 @@ class ActorSystem:
                 self._close(timeout_s)
 
     def _close(self, timeout_s: float) -> None:
+        self._alarms.close()
         self._closing = True
         self._sweeper.close()
         if not self._effects.close(timeout_s=timeout_s):
@@ -247,6 +318,9 @@ class ActorSystem:
         self.pool.stop()
         for actor in self._live():
             actor.shut_down(deadline)
+        self._open_mark.clear()
+        if self._kinds.definitions:
+            self.live_turns.close()
         # Last, so that it has seen what the actors had to say; what it has not, it folds the next time.
         self.projections.__exit__(None, None, None)
         if self._owned:
@@ -272,14 +346,40 @@ class ActorSystem:
         """Close it without blocking the running loop."""
         await asyncio.to_thread(self.close)
 
-    def _send(self, stream: str, message: Message) -> None:
+    def _ring(self, stream: str, at: int) -> Reply[Any]:
+        """Send an actor the alarm that is due, unless it is not to be woken."""
+        if error := self._left_alone(stream) or self._without_agent(stream):
+            raise error
+        end = self._journal.head(stream)
+        if end.deleted:
+            raise StreamDeleted(stream=stream, sequence=end.sequence, digest=end.digest)
+        reply: Reply[Any] = Reply()
+        self._send(stream, Message(AlarmDue(at), new_id(), None, reply), bounded=False)
+        return reply
+
+    def _without_agent(self, stream: str) -> UnknownKind | None:
+        """Return why an agent's schedules are not due here: ticks of an agent that is not there would only pile up."""
+        category, _, name = stream.partition("/")
+        if category != "agenda" or name in self._kinds.definitions:
+            return None
+        return UnknownKind(name=name, known=tuple(self._kinds.definitions))
+
+    def _left_alone(self, stream: str) -> UnknownKind | ActorQuarantined | None:
+        """Return why an actor is not woken but when it is asked, if there is a reason."""
+        category = category_of(stream)
+        kind = self._kinds.get(category)
+        if kind is None:
+            return UnknownKind(name=category, known=self._kinds.known)
+        return self.quarantine.leaves_alone(stream, kind.code)
+
+    def _send(self, stream: str, message: Message, *, bounded: bool) -> None:
         while True:
             # An actor may go to sleep between looking it up and sending; then it is looked up again.
             actor = self._actors.get(stream)
             if actor is None or actor.mailbox.closed or self._closing:
                 actor = self._actor(stream)
-            # What an actor's own effects have to say is part of its work, not load from outside.
-            put = actor.mailbox.put if message.performer is None else actor.mailbox.put_anyway
+            # What an actor's own effects and its alarm have to say is part of its work, not load from outside.
+            put = actor.mailbox.put if bounded else actor.mailbox.put_anyway
             try:
                 put(message)
             except pykka.ActorDeadError:
@@ -293,8 +393,8 @@ class ActorSystem:
             actor = self._actors.get(stream)
             if actor is None or actor.mailbox.closed:
                 self.quarantine.check(stream)
-                category, _, id_ = stream.partition("/")
-                actor = self._actors[stream] = LocalActor(self, self._kinds[category], id_, stream)
+                id_ = stream.partition("/")[2]
+                actor = self._actors[stream] = LocalActor(self, self._kinds.of(stream), id_, stream)
                 actor.begin()
             return actor
 

@@ -319,7 +319,9 @@ def test_a_task_that_has_not_taken_its_first_step_is_not_dropped_with_what_it_wa
         await asyncio.create_task(wrapped(given()))
 
     effects.start(work, lambda: None)
-    next(thread for thread in threading.enumerate() if thread.name == "test").join(WAIT_S)
+    for thread in threading.enumerate():
+        if thread.name == "test":
+            thread.join(WAIT_S)
 
     gc.collect()
     assert begun in ([], [turns])
