@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import inspect
 import logging
+import math
 import os
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any, Generic, TypeVar, cast
 
+import msgspec
 from pydantic_ai import Agent, Tool
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.models import Model
@@ -18,8 +20,16 @@ from pydantic_ai.output import OutputSpec
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.toolsets import AbstractToolset, FunctionToolset
 
-from .durability import DurableSteps, check_tool_name
+from ...journal import encode_exact
+from ..thread import CONCURRENT, StartRun
+from .approval import ApprovalTerms
+from .decision import PendingApproval
+from .durability import DurableSteps
+from .operation import check_tool_name
+from .options import ToolPolicy
 from .scope import current_drive
+from .sealing import NO_SEAL, Seal
+from .state_model import StateModel
 from .tool_step import RunNow
 
 __all__ = ["AgentDefinition", "Instructions", "InstructionsFunction", "StepFinished", "define_agent", "register"]
@@ -35,6 +45,12 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 InstructionsFunction = Callable[[RunNow], str] | Callable[[RunNow], Awaitable[str]]
 
 Instructions = str | InstructionsFunction
+
+Approvers = Callable[[PendingApproval, str | None], bool]
+"""Whether somebody may decide an approval: true admits, and anything else, or an exception, does not."""
+
+OnSettled = Callable[[Any], object]
+"""Is told what became of an approval; may be async."""
 
 log = logging.getLogger("clew")
 
@@ -59,6 +75,19 @@ class AgentDefinition(Generic[D, Out]):
       agent's own instructions.
     - `model` drives the agent in place of its own model.
     - `on_step_finish` is called after each step that was recorded; its exceptions do no harm.
+    - `on_concurrent_run` says what becomes of a run that is asked for while another one is open: it is refused
+      (`"reject"`), takes the other's place (`"replace"`) or waits (`"queue"`; at most `queue_max` do, each at most
+      `queue_timeout_s` seconds).
+    - `run_timeout_s` bounds a run from its start, over crashes and waits too; `turn_timeout_s` one turn of the model.
+    - `recoveries_max`: a run whose process crashed that often without a new step in between is parked.
+    - `initial_state` is what the synced state of a new thread begins with, and `state_type` (a pydantic model, a
+      msgspec struct, a JSON schema) what it must fit. Threads of earlier versions are read as today's: `state_upcast`
+      leads a stored state up to the present shape, again and again, so one that has it stays as it is; and
+      `state_defaults` are laid under it at its top level. Neither changes what is stored.
+    - `approvers(approval, by)` says who may decide an approval; by default the thread's owner. `policy_version` names
+      the rules under which approvals are asked for, and is part of what is approved.
+    - `on_settled` is told what became of each approval, once; its exceptions do no harm.
+    - `seal` keeps the arguments of approvals unreadable in the journal.
 
     Raises:
         ValueError: the agent has no name, or one outside `[A-Za-z0-9_-]`, or an option is out of range.
@@ -72,6 +101,21 @@ class AgentDefinition(Generic[D, Out]):
     instructions: InstructionsFunction | None = None
     model: Model | None = None
     on_step_finish: Callable[[StepFinished], None] | None = None
+    on_concurrent_run: str = "reject"
+    queue_max: int = 5
+    queue_timeout_s: float = 12 * 3600.0
+    run_timeout_s: float | None = None
+    turn_timeout_s: float | None = None
+    recoveries_max: int = 5
+    initial_state: Any = None
+    state_type: Any = None
+    approvers: Approvers | None = None
+    policy_version: str = "1"
+    on_settled: OnSettled | None = None
+    seal: Seal | None = None
+    state_defaults: Mapping[str, Any] | None = None
+    state_upcast: Callable[[Any], Any] | None = None
+    state_model: StateModel = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Check the declaration, so that a mistake shows where it was made."""
@@ -82,7 +126,12 @@ class AgentDefinition(Generic[D, Out]):
             raise ValueError(f"agent {name!r}: max_turns is at least 1, not {self.max_turns}")
         if self.deps is not None and self.deps_for is not None:
             raise ValueError(f"agent {name!r}: give deps or deps_for, not both")
-        for option in ("deps_for", "instructions", "on_step_finish"):
+        self._check_limits(name)
+        model = StateModel(self.state_type, defaults=self.state_defaults, upcast=self.state_upcast)
+        object.__setattr__(self, "state_model", model)
+        if self.initial_state is not None:
+            model.check_for(f"agent {name!r}, initial_state")(self.initial_state)
+        for option in ("deps_for", "instructions", "on_step_finish", "approvers", "on_settled"):
             if (value := getattr(self, option)) is not None and not callable(value):
                 raise TypeError(f"agent {name!r}: {option} is a function, not {type(value).__name__}")
         if self.model is not None and DurableSteps.from_agent(self.agent) is not None:
@@ -100,6 +149,48 @@ class AgentDefinition(Generic[D, Out]):
         if DurableSteps.from_agent(self.agent) is not None:
             return ()
         return (DurableSteps(models={} if self.model is None else {MODEL_ID: self.model}),)
+
+    @property
+    def terms(self) -> ApprovalTerms:
+        """The terms under which its calls are approved."""
+        return ApprovalTerms(self.name, self.policy_version, self.on_settled is not None, self.seal or NO_SEAL)
+
+    @property
+    def turn_policy(self) -> ToolPolicy:
+        """How a turn of its model is run."""
+        return ToolPolicy(attempts=1, timeout_s=self.turn_timeout_s)
+
+    def start(
+        self, run: str, prompt: msgspec.Raw, *, owner: str | None, title: str | None, at: int, concurrent: str | None
+    ) -> StartRun:
+        """Return the command that starts a run of this agent."""
+        state = encode_exact(self.initial_state, what=f"the initial state of agent {self.name!r}")
+        return StartRun(
+            run,
+            self.name,
+            prompt,
+            owner,
+            title,
+            at,
+            concurrent=concurrent or self.on_concurrent_run,
+            queue_max=self.queue_max,
+            queue_for=round(self.queue_timeout_s * 1e9),
+            timeout=None if self.run_timeout_s is None else round(self.run_timeout_s * 1e9),
+            state=state,
+        )
+
+    def _check_limits(self, name: str) -> None:
+        if self.on_concurrent_run not in CONCURRENT:
+            raise ValueError(
+                f"agent {name!r}: on_concurrent_run is one of {', '.join(CONCURRENT)}, not {self.on_concurrent_run!r}"
+            )
+        for option, least in (("queue_max", 1), ("recoveries_max", 1)):
+            if getattr(self, option) < least:
+                raise ValueError(f"agent {name!r}: {option} is at least {least}, not {getattr(self, option)}")
+        for option in ("queue_timeout_s", "run_timeout_s", "turn_timeout_s"):
+            value = getattr(self, option)
+            if value is not None and not 0 < value < math.inf:
+                raise ValueError(f"agent {name!r}: {option} is more than 0, not {value}")
 
     def _check_durable(self, name: str) -> None:
         """Bind the agent as a run will, so that a toolset without an id is refused here and not in the first run."""
@@ -125,6 +216,7 @@ def define_agent(
     max_turns: int = 50,
     settings: ModelSettings | None = None,
     on_step_finish: Callable[[StepFinished], None] | None = None,
+    **options: Any,
 ) -> AgentDefinition[D, Out]:
     """Declare an agent in one place: its model, its tools, what it answers with.
 
@@ -156,6 +248,7 @@ def define_agent(
         max_turns=max_turns,
         instructions=thunk,
         on_step_finish=on_step_finish,
+        **options,
     )
 
 

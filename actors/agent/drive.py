@@ -9,8 +9,11 @@ Driving the same run again, after a crash or in a replay, takes the same way.
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from functools import partial
+from typing import Any, cast
 
 import msgspec
 from pydantic_ai import UsageLimits
@@ -18,38 +21,56 @@ from pydantic_ai.durable_exec import JSON_CODEC
 from pydantic_ai.messages import UserContent
 from pydantic_ai.usage import RunUsage
 
-from ...journal import AppendUnknown, Journal, JournalClosed, JournalForked, JournalFull, RecordedEvent
+from ...journal import (
+    AppendUnknown,
+    Journal,
+    JournalClosed,
+    JournalForked,
+    JournalFull,
+    RecordedEvent,
+)
 from ...journal.facts import (
     NOTHING,
-    THREAD_EVENTS,
     ErrorFact,
+    RunDeadlineSet,
     RunFailed,
     RunFinished,
     RunStarted,
+    SignalReceived,
     StateSet,
     ThreadEvent,
     ThreadOpened,
 )
 from ...projections import Conversation, conversation, project
 from ..clock import Clock
-from ..decider import EventSourcedActor
-from ..effect import Effect
-from ..errors import ActivationFailed, ReplayDivergence, RunEnded, StepFailed, SystemClosed, UnknownKind
+from ..errors import ActivationFailed, CommandRejected, ReplayDivergence, RunEnded, StepFailed, SystemClosed
 from ..ref import ActorRef
-from ..thread import DriveRun, FailRun, FinishRun, HaltRun, ThreadCommand, ThreadState, thread_decider
+from ..thread import (
+    DriveRun,
+    FailRun,
+    RunStatus,
+    SuspendRun,
+    ThreadCommand,
+    ThreadState,
+)
 from .definition import MODEL_ID, AgentDefinition, InstructionsFunction, StepFinished, notify, resolve
+from .ending import halt, record_end
 from .failures import describe
+from .live_turns import LiveTurns
 from .output import encode_output
-from .recorded import Asked, Produced, settled_steps
+from .pausing import PauseWatch
+from .recorded import Asked, Produced, Waits, settled_steps, waits_of
+from .schedules import run_action
 from .scope import Drive, TurnLimitReached, drive_scope
-from .steps import RunSteps, Sink
+from .sealing import open_history
+from .steps import KindOf, RunSteps, Sink
 from .tool_step import RunNow
 from .wire import load_messages, valid_for_provider
 
-if TYPE_CHECKING:
-    from ..system import ActorSystem
+__all__ = ["RecordedRun", "drive_agent", "drive_run", "recorded_run"]
 
-__all__ = ["RecordedRun", "agent_kind", "drive_agent", "recorded_run"]
+LET_GO_S = 10.0
+"""How long a run that has to wait gets to end what it does, before it is left behind; it records nothing more."""
 
 # Nothing more can be recorded of the run here and now, so it does not end: it is halted, over, or goes on later.
 _STOPS = (
@@ -63,29 +84,7 @@ _STOPS = (
     JournalFull,
 )
 
-ThreadKind = EventSourcedActor[ThreadState, ThreadCommand, ThreadEvent, ThreadState]
-
 CATALOG = conversation.catalog
-
-
-def agent_kind(system: ActorSystem, definitions: dict[str, AgentDefinition[Any, Any]]) -> ThreadKind:
-    """Return the kind of actor that a conversation is, driving its runs with these agents."""
-
-    async def perform(effect: Effect, thread: ActorRef[ThreadCommand, ThreadState]) -> None:
-        work = cast("DriveRun", effect.work)
-        definition = definitions.get(work.agent)
-        if definition is None:
-            raise UnknownKind(name=work.agent, known=tuple(definitions))
-        await _drive(definition, work, thread, system.journal, system.clock)
-
-    return EventSourcedActor(
-        category="thread",
-        decider=thread_decider,
-        events=THREAD_EVENTS,
-        perform=perform,
-        initial_for=lambda stream: ThreadState(stream=stream),
-        state_type=ThreadState,
-    )
 
 
 @dataclass(frozen=True)
@@ -98,6 +97,8 @@ class RecordedRun:
     before: Conversation
     events: list[tuple[RecordedEvent, ThreadEvent]]
     state: msgspec.Raw | None
+    waits: Waits
+    deadline: int | None
 
 
 def recorded_run(stream: str, run: str, events: list[RecordedEvent]) -> RecordedRun:
@@ -116,7 +117,10 @@ def recorded_run(stream: str, run: str, events: list[RecordedEvent]) -> Recorded
                 before = project(conversation, (recorded for recorded, _ in decoded[:index]))
                 later = [pair for pair in decoded[index:] if getattr(pair[1], "run", run) == run]
                 state = next((e.value for _, e in reversed(decoded) if isinstance(e, StateSet)), None)
-                return RecordedRun(stream, owner, event, before, later, state)
+                payloads = {e.id: e.payload for _, e in decoded if isinstance(e, SignalReceived)}
+                waits = waits_of((e for _, e in later), payloads)
+                due = next((e.due for _, e in later if isinstance(e, RunDeadlineSet)), None)
+                return RecordedRun(stream, owner, event, before, later, state, waits, due)
             case _:
                 pass
     raise LookupError(f"{stream}: there is no run {run!r}")
@@ -131,38 +135,67 @@ async def drive_agent(
         ReplayDivergence: the loop asked for something else than was recorded.
         RunEnded, JournalError, SystemClosed: a step could not be recorded.
     """
+    steps = steps_of(definition, recorded, sink, now, resume=resume)
+    return steps, await run_to_end(definition, recorded, steps)
+
+
+def steps_of(
+    definition: AgentDefinition[Any, Any], recorded: RecordedRun, sink: Sink | None, now: Clock, *, resume: bool
+) -> RunSteps:
+    """Return the steps of a run as they are recorded."""
     started = recorded.started
     steps = RunSteps(
         stream=recorded.stream,
         run=started.run,
+        agent=started.agent,
         owner=recorded.owner,
         started_at=started.at,
         recorded=settled_steps(started.run, recorded.events, resume=resume),
         sink=sink,
         now=now,
         state=recorded.state,
+        waits=recorded.waits,
     )
     steps.on_recorded = lambda name: notify(
         definition, StepFinished(thread=recorded.stream, run=started.run, step=name)
     )
-    drive = Drive(steps, started.run, started.prompt, definition.max_turns)
+    return steps
+
+
+async def run_to_end(
+    definition: AgentDefinition[Any, Any], recorded: RecordedRun, steps: RunSteps, live: LiveTurns | None = None
+) -> RunFinished | RunFailed:
+    """Run the agent over its steps to its end; raises like `drive_agent`."""
+    started = recorded.started
+    drive = Drive(
+        steps,
+        started.run,
+        started.prompt,
+        definition.max_turns,
+        terms=definition.terms,
+        turn=definition.turn_policy,
+        check_state=definition.state_model.check_for(recorded.stream),
+        read_state=definition.state_model.read,
+        live=live,
+    )
     with drive_scope(drive):
         try:
             end = await _run_agent(definition, recorded, drive)
         except Exception as error:  # noqa: BLE001  (whatever it is, it is how the run ended)
             # What stopped the steps counts, whatever the loop and the user's hooks made of it.
-            cause = steps.stopped_by or error
+            cause = steps.recording.stopped_by or error
             if isinstance(cause, _STOPS):
                 raise cause from None if cause is error else error
-            end = RunFailed(started.run, _failure(cause, steps), now())
-        await steps.synced()
+            end = RunFailed(started.run, _failure(cause, steps), steps.now())
+        await steps.recording.synced()
         steps.check_complete(failed=isinstance(end, RunFailed))
-    return steps, end
+    return end
 
 
 async def _run_agent(definition: AgentDefinition[Any, Any], recorded: RecordedRun, drive: Drive) -> RunFinished:
     started, steps = recorded.started, drive.steps
-    history = valid_for_provider(load_messages(recorded.before.messages()))
+    before = open_history(recorded.before.messages(), drive.terms.seal, recorded.stream)
+    history = valid_for_provider(load_messages(before))
     run_now = RunNow(steps, "run")
     if definition.instructions is not None:
         drive.instructions = await _instructions(definition.instructions, steps, run_now)
@@ -186,8 +219,10 @@ async def _run_agent(definition: AgentDefinition[Any, Any], recorded: RecordedRu
 def _finished(drive: Drive, stopped: str, output: msgspec.Raw, usage: RunUsage, tail: msgspec.Raw) -> RunFinished:
     used = cast("dict[str, object]", JSON_CODEC.dump(RunUsage, usage))
     encoded = msgspec.Raw(msgspec.json.encode({key: value for key, value in used.items() if value}))
-    at = drive.steps.clock
-    return RunFinished(drive.steps.run, stopped, output, encoded, tail, at)
+    finished = RunFinished(drive.steps.run, stopped, output, encoded, tail, drive.steps.clock)
+    # An answer that no journal takes is how the run failed, now and on replay.
+    CATALOG.encode(finished)
+    return finished
 
 
 async def _instructions(thunk: InstructionsFunction, steps: RunSteps, run: RunNow) -> str:
@@ -221,35 +256,67 @@ def _failure(error: Exception, steps: RunSteps) -> ErrorFact:
     return describe(error)
 
 
-async def _drive(
+async def drive_run(
     definition: AgentDefinition[Any, Any],
     work: DriveRun,
     thread: ActorRef[ThreadCommand, ThreadState],
     journal: Journal,
     now: Clock,
+    live: LiveTurns,
+    kind_of: KindOf,
 ) -> None:
-    """Drive an open run to its end and record it."""
-    recorded = recorded_run(thread.stream, work.run, list(journal.read(thread.stream)))
+    """Drive an open run to its end, or to where it has to wait, and record that."""
 
     def sink(command: ThreadCommand, command_id: str) -> Any:
         return thread.ask(command, command_id=command_id)
 
     try:
-        _, end = await drive_agent(definition, recorded, sink, now, resume=True)
-        await thread.ask(_end_command(end, now()), command_id=f"{work.run}/end")
+        while True:
+            events = list(journal.read(thread.stream))
+            recorded = recorded_run(thread.stream, work.run, events)
+            if recorded.deadline is not None and recorded.deadline <= now():
+                # Its alarm ends it.
+                return
+            steps = steps_of(definition, recorded, sink, now, resume=True)
+            steps.kind_of, steps.make_run = kind_of, partial(run_action, definition)
+            steps.paused = PauseWatch(
+                journal, thread.stream, work.run, after=events[-1].sequence, pausing=recorded.waits.pausing
+            )
+            end = await _until_it_waits(run_to_end(definition, recorded, steps, live), steps)
+            if not isinstance(end, tuple):
+                await record_end(thread, end, now())
+                return
+            state = await thread.ask(SuspendRun(work.run, end, now()))
+            if state.runs[work.run].status is not RunStatus.RUNNING:
+                return
+            # One of them got what it waits for in the meantime.
     except ReplayDivergence as divergence:
-        await thread.ask(_halt(divergence, now()))
+        await thread.ask(halt(divergence, now()))
     except (RunEnded, SystemClosed):
         # Cancelled or closed while a step was under way: what came late is refused, and that is all. After a close,
         # and after a commit that failed, the run stays open and goes on at the next opening.
         return
+    except CommandRejected as refused:
+        # The thread does not take what the driver says: the run ends with that, rather than stand still.
+        await thread.ask(FailRun(work.run, describe(refused), now()))
 
 
-def _end_command(end: RunFinished | RunFailed, at: int) -> FinishRun | FailRun:
-    if isinstance(end, RunFailed):
-        return FailRun(end.run, end.error, at)
-    return FinishRun(end.run, end.stopped, end.output, end.usage, end.tail, at)
-
-
-def _halt(found: ReplayDivergence, at: int) -> HaltRun:
-    return HaltRun(found.run, found.step, found.sequence, found.field, found.expected, found.actual, at)
+async def _until_it_waits(
+    running: Coroutine[Any, Any, RunFinished | RunFailed], steps: RunSteps
+) -> RunFinished | RunFailed | tuple[str, ...]:
+    """Return how a run ended, or the steps it waits in once it can do nothing but wait; then nothing of it is left."""
+    run, wait = asyncio.ensure_future(running), asyncio.ensure_future(steps.siblings.all_wait())
+    try:
+        await asyncio.wait({run, wait}, return_when=asyncio.FIRST_COMPLETED)
+        if run.done():
+            return run.result()
+        steps.recording.let_go()
+        return wait.result()
+    finally:
+        wait.cancel()
+        if not run.done():
+            run.cancel()
+            await asyncio.wait({run}, timeout=LET_GO_S)
+        if run.done() and not run.cancelled():
+            # Looked at, so that nobody warns that it was not.
+            run.exception()

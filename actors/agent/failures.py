@@ -23,21 +23,28 @@ MESSAGE_LENGTH_MAX = 10_000
 def describe(error: BaseException) -> ErrorFact:
     """Return an error in plain form; what cannot be text or JSON is left out."""
     try:
-        text = str(error)
+        text = _text(str(error))
     except Exception:  # noqa: BLE001  (an error whose own text fails must still be recorded)
         text = "(no text)"
-    text = text.encode(errors="replace").decode()[:MESSAGE_LENGTH_MAX]
     if isinstance(error, ModelHTTPError):
-        data: Any = {"status_code": error.status_code, "model_name": error.model_name, "body": error.body}
+        data: Any = {"status_code": error.status_code, "model_name": _text(error.model_name), "body": error.body}
     elif isinstance(error, ModelAPIError):
-        data = {"model_name": error.model_name}
+        data = {"model_name": _text(error.model_name)}
     else:
         return ErrorFact(type(error).__name__, text)
-    return ErrorFact(
-        type(error).__name__,
-        error.message,
-        msgspec.Raw(msgspec.json.encode(to_jsonable_python(data, fallback=str, inf_nan_mode="strings"))),
-    )
+    try:
+        held = _json(data)
+    except Exception:  # noqa: BLE001  (a provider's body may be anything, and the error must still be recorded)
+        held = _json({**data, "body": None})
+    return ErrorFact(type(error).__name__, _text(error.message), held)
+
+
+def _text(text: str) -> str:
+    return text.encode(errors="replace").decode()[:MESSAGE_LENGTH_MAX]
+
+
+def _json(data: Any) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(to_jsonable_python(data, fallback=str, inf_nan_mode="strings")))
 
 
 def raise_again(step: str, fact: ErrorFact) -> NoReturn:

@@ -1,49 +1,44 @@
-"""A conversation as its users hold it: start a run, wait for its answer, read what was said."""
+"""A conversation as its users hold it: ask, decide, steer it, and read what was said."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import AsyncIterator, Generator, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-import msgspec
 from pydantic_ai.messages import ModelMessage, UserContent
 
-from ...journal import Journal, NotRepresentable, RecordedEvent
-from ...journal.facts import RunCancelled as RunCancelledFact
-from ...journal.facts import RunFailed as RunFailedFact
-from ...journal.facts import RunFinished
-from ...journal.facts import RunHalted as RunHaltedFact
-from ...projections import Follow, Message, ThreadView, Usage, messages, view_of
+from ...journal import Journal, RecordedEvent, encode_exact
+from ...projections import Follow, Message, RunView, ThreadView, messages, view_of
 from ..clock import random_id
-from ..errors import RunCancelled, RunFailed, RunHalted, SystemClosed, UnknownThread
+from ..errors import UnknownThread
 from ..ref import ActorRef
-from ..reply import Reply, forbid_here
-from ..thread import CancelRun, ResumeRun, StartRun, ThreadCommand, ThreadState
+from ..reply import Reply, translated
+from ..thread import CancelRun, PauseRun, ResumeRun, SendSignal, SettleStep, ThreadCommand, ThreadState
+from .approval import principal_of
+from .cancelling import CancelOutcome, cancel_outcome
+from .decision import Approve, DecidedApproval, PendingApproval, Reject, parse_global_id
 from .definition import AgentDefinition
-from .drive import CATALOG
-from .output import decode_output
+from .deltas import HELD_MAX, Deltas
+from .live_turns import Delta
+from .prompt import encode_prompt
+from .questions import Place, Questions
+from .run import Run
+from .schedules import ScheduleBook, schedules_of
+from .scope import current_drive
+from .sealing import open_history
+from .settling import NOT_GIVEN, outcome_of
+from .state_changes import StateChanges
+from .state_model import typed
+from .subscription import Subscription
 from .wire import load_messages
 
 if TYPE_CHECKING:
     from ..system import ActorSystem
 
-__all__ = ["Answer", "Run", "Thread"]
+__all__ = ["Thread"]
 
 Out = TypeVar("Out")
-
-_USAGE = msgspec.json.Decoder(Usage)
-
-
-@dataclass(frozen=True)
-class Answer(Generic[Out]):
-    """How a run ended: `stopped` is `"final"`, or `"max_turns"` when it ran out of turns (then `output` is None)."""
-
-    run: str
-    stopped: str
-    output: Out
-    usage: Usage
+V = TypeVar("V")
 
 
 class Thread(Generic[Out]):
@@ -59,7 +54,7 @@ class Thread(Generic[Out]):
         title: str | None,
     ) -> None:
         self._system = system
-        self._definition = definition
+        self.definition = definition
         self._ref = ref
         self._owner = owner
         self._title = title
@@ -79,7 +74,18 @@ class Thread(Generic[Out]):
         """The key of the conversation."""
         return self.stream.partition("/")[2]
 
-    def run(self, prompt: str | Sequence[UserContent], *, run_id: str | None = None) -> Run[Out]:
+    @property
+    def schedules(self) -> ScheduleBook:
+        """The schedules of this thread: each tick is a run in it. To set one opens a thread that is new."""
+        return schedules_of(self._system, self.definition, self._ref, self._owner, self._title)
+
+    def run(
+        self,
+        prompt: str | Sequence[UserContent],
+        *,
+        run_id: str | None = None,
+        on_concurrent_run: str | None = None,
+    ) -> Run[Out]:
         """Ask the agent; returns at once with the run, which goes on by itself, also after a crash.
 
         Give a `run_id` to make asking twice safe: the second time gives the same run. The prompt is text, or
@@ -91,8 +97,13 @@ class Thread(Generic[Out]):
         Whether the thread refused it (`RunConflict`: busy; `UnknownThread`: not yours) shows when it is waited for.
         """
         run = run_id or f"run-{random_id()[:12]}"
-        command = StartRun(
-            run, self._definition.name, _encode_prompt(prompt), self._owner, self._title, self._system.clock()
+        command = self.definition.start(
+            run,
+            encode_prompt(prompt),
+            owner=self._owner,
+            title=self._title,
+            at=self._system.clock(),
+            concurrent=on_concurrent_run,
         )
         # Without a command id of its own: the run id makes asking twice safe, and the owner is looked at each time.
         return Run(self, run, self._ref.ask(command))
@@ -101,13 +112,133 @@ class Thread(Generic[Out]):
         """Return a run that was started before, to wait for it."""
         return Run(self, run_id, None)
 
-    def cancel(self, run_id: str, *, reason: str = "cancelled") -> Reply[ThreadState]:
-        """Stop a run; a run that has ended is left as it is. Wait for the reply to know that it is recorded."""
-        return self._ref.ask(CancelRun(run_id, self._owner, reason, self._system.clock()))
+    def cancel(self, run_id: str | None = None, *, reason: str = "cancelled") -> Reply[CancelOutcome]:
+        """Stop a run wherever it is: queued, waiting, in a model call or in a tool; without an id, all that there is.
+
+        The reply comes once it is recorded, and says what happened: a run that ended first stays as it is. After
+        "cancelled" nothing of the run is recorded any more, its approvals are closed, and its children are cancelled.
+
+        Raises (the reply does):
+            UnknownRun: there is no such run in the thread.
+            UnknownThread: there is no such thread, or it is not yours.
+        """
+        reply = self._ref.ask(CancelRun(run_id, self._owner, reason, self._system.clock()))
+        return translated(reply, lambda thread: cancel_outcome(thread, run_id))
+
+    def pause(self, run_id: str, *, reason: str = "paused") -> Reply[ThreadState]:
+        """Have a run stop before its next step, until `resume`; a step in flight ends first, and is recorded.
+
+        Once the reply is there, no step begins that has not: no tool and no turn of the model. The pause survives a
+        restart, and nothing of the run is in memory.
+
+        Raises (the reply does):
+            RunEnded: there is nothing left to pause.
+            UnknownRun, UnknownThread: as for `cancel`.
+        """
+        return self._ref.ask(PauseRun(run_id, self._owner, reason, self._system.clock()))
 
     def resume(self, run_id: str) -> Reply[ThreadState]:
-        """Drive a halted run again, with the agents of this system."""
+        """Have a paused, parked or halted run go on, with the agents of this system; another one is left as it is.
+
+        Raises (the reply does):
+            RunEnded: it has ended.
+            UnknownRun, UnknownThread: as for `cancel`.
+        """
         return self._ref.ask(ResumeRun(run_id, self._owner, self._system.clock()))
+
+    def settle(
+        self,
+        run_id: str,
+        step: str,
+        *,
+        result: Any = NOT_GIVEN,
+        retry: bool = False,
+        error: str | None = None,
+        by: str | None = None,
+    ) -> Reply[ThreadState]:
+        """Say what came of a step in doubt (`view().run(run_id).in_doubt`), so that its run goes on.
+
+        Give one of: the tool's `result`, as JSON values; `retry=True`, for it did not take effect and is called again;
+        the `error` that it ended with. It is as final as if the tool itself had said so; `by` is recorded, the acting
+        owner by default.
+
+        Raises:
+            TypeError: none of these was given, or several.
+            NotRepresentable: the result is not made of JSON's own types; names the path.
+            CommandRejected (the reply does): the step is not in doubt.
+            UnknownRun, UnknownThread (the reply does): as for `cancel`.
+        """
+        outcome, value, fact = outcome_of(step, result, error, retry=retry)
+        who, at = self._owner if by is None else by, self._system.clock()
+        return self._ref.ask(SettleStep(run_id, step, outcome, who, self._owner, at, value, fact))
+
+    def signal(self, name: str, payload: Any = None, *, id: str | None = None) -> Reply[ThreadState]:  # noqa: A002  (the field's word)
+        """Give the thread a signal: the first step that waits for its name takes it, now or later.
+
+        `payload` is made of JSON values. Give an `id` to make sending twice safe: the second time changes nothing.
+
+        Raises:
+            NotRepresentable: the payload is not made of JSON's own types; names the path.
+            UnknownThread: there is no such thread, or it is not yours.
+            CommandRejected (the reply does): the name is none, or too many signals wait to be taken.
+        """
+        held = encode_exact(payload, what=f"the payload of signal {name!r}")
+        # An id that was seen is answered before anybody looks at the owner again.
+        self._seen()
+        sent = SendSignal(id or random_id(), name, held, self._owner, self._system.clock())
+        return self._ref.ask(sent, command_id=None if id is None else f"signal:{id}")
+
+    def approvals(self) -> list[PendingApproval]:
+        """Return the tool calls that wait for a decision, the oldest first, then those of threads it delegated to.
+
+        Raises:
+            UnknownThread: there is none, or it is not yours.
+        """
+        self._seen()
+        return Questions(self._system).of_thread(self.stream)
+
+    def approve(
+        self,
+        id: str,  # noqa: A002  (the field's word)
+        *,
+        arguments: Mapping[str, Any] | None = None,
+        by: str | None = None,
+    ) -> Reply[DecidedApproval]:
+        """Let a call be made, once, as the model asked for it, or with edited `arguments`; see `decide`."""
+        return self.decide(id, Approve(arguments), by=by)
+
+    def reject(self, id: str, reason: str, *, by: str | None = None) -> Reply[DecidedApproval]:  # noqa: A002  (as above)
+        """Refuse a call: the tool does not run, and the model is told by whom and why; see `decide`."""
+        return self.decide(id, Reject(reason), by=by)
+
+    def decide(self, id: str, decision: Approve | Reject, *, by: str | None = None) -> Reply[DecidedApproval]:  # noqa: A002  (as above)
+        """Decide an approval for good: `Approve()` or `Reject(reason)`, and nothing else decides anything.
+
+        `by` is who decides, by default the owner that this thread is held as; an agent never does. The reply comes once
+        the decision is recorded, and says what was decided: the same decision again is answered with the first. The
+        call itself is made by the run, which goes on by itself, also after a crash.
+
+        Raises:
+            InvalidDecision: it is neither; the call still waits.
+            UnknownApproval: there is no such approval, or `by` may not decide it: the two look the same.
+            InvalidArguments: the tool does not take the edited arguments; names the field. The call still waits.
+            NotRepresentable: they are not made of JSON's own types.
+            AlreadyDecided (the reply does): it was decided otherwise, or its time was over, before.
+            UnknownThread: there is no such thread, or it is not yours.
+        """
+        self._seen()
+        questions, (run, _, step) = Questions(self._system), id.partition("/")
+        place = Place(id, self.stream, run, step)
+        if (found := parse_global_id(id)) is not None:
+            elsewhere = Place(id, *found)
+            if elsewhere.stream == self.stream or questions.is_under(self.stream, elsewhere):
+                place = elsewhere
+        return questions.decide(place, decision, self._acting() if by is None else by)
+
+    def _acting(self) -> str | None:
+        """Return who acts: where an agent's own code decides, it is the agent."""
+        drive = current_drive()
+        return self._owner if drive is None else principal_of(drive.terms.agent, drive.steps.stream)
 
     def view(self) -> ThreadView:
         """Return the conversation at a glance: status, runs, usage.
@@ -118,7 +249,7 @@ class Thread(Generic[Out]):
         return self._seen()
 
     def status(self, run_id: str) -> str:
-        """Return where a run is: running, done, failed, cancelled or halted.
+        """Return where a run is; `RunView` says what its statuses mean.
 
         Raises:
             UnknownThread: there is no such thread or run, or it is not yours.
@@ -128,23 +259,87 @@ class Thread(Generic[Out]):
             raise UnknownThread(thread=f"{self.stream}, run {run_id}")
         return run.status
 
+    def queue(self) -> list[RunView]:
+        """Return the runs that wait for their turn, the next one first.
+
+        Raises:
+            UnknownThread: there is no such thread, or it is not yours.
+        """
+        return self._seen().queued
+
     def messages(self) -> list[ModelMessage]:
         """Return what was said, as pydantic-ai messages.
 
         Raises:
             UnknownThread: there is none, or it is not yours.
         """
-        return load_messages(self.messages_json())
+        return load_messages(open_history(self.messages_json(), self.definition.terms.seal, self.stream))
 
     def messages_json(self) -> list[Message]:
         """Return what was said, as JSON values."""
         self._seen()
         return messages(self._system.journal.read(self.stream))
 
-    def state(self) -> Any:
-        """Return the synced state as JSON values; None before it was first set."""
-        raw = self._seen().state
-        return None if raw is None else msgspec.json.decode(raw)
+    @overload
+    def state(self) -> Any: ...
+
+    @overload
+    def state(self, model: type[V]) -> V | None: ...
+
+    def state(self, model: type[Any] | None = None) -> Any:
+        """Return the synced state, as JSON values or as `model` makes it of them; None before it was first set.
+
+        Raises:
+            UnknownThread: there is no such thread, or it is not yours.
+            InvalidState: the state does not fit the model; names the path.
+        """
+        value = self.definition.state_model.read(self._seen().state)
+        return value if value is None or model is None else typed(value, model, self.stream)
+
+    @overload
+    def watch_state(self, *, after: int | str | None = None) -> StateChanges[Any]: ...
+
+    @overload
+    def watch_state(self, model: type[V], *, after: int | str | None = None) -> StateChanges[V]: ...
+
+    def watch_state(self, model: type[Any] | None = None, *, after: int | str | None = None) -> StateChanges[Any]:
+        """Follow the synced state: what it is, then each change; see `StateChanges`, and `state` for the values.
+
+        Raises:
+            UnknownThread: there is no such thread, or it is not yours.
+            ForeignToken, ValueError: `after` is no place in it.
+        """
+        self._seen()
+        read = self.definition.state_model.read
+
+        def shown(value: Any) -> Any:
+            return value if value is None or model is None else typed(value, model, self.stream)
+
+        return StateChanges(self.journal, self.stream, read=read, typed=shown, after=after)
+
+    def subscribe(self, *, after: int | str = 0, until_run: str | None = None) -> Subscription:
+        """Observe the thread: its events as they become durable, caught up first, then live; see `Subscription`.
+
+        Resume with `after`, the sequence or the token of the last event that was seen. With `until_run` it ends when
+        that run has.
+
+        Raises:
+            UnknownThread: there is no such thread, or it is not yours.
+            ForeignToken, ValueError: `after` is no place in it.
+        """
+        self._seen()
+        return Subscription(self.journal, self.stream, after=after, until_run=until_run)
+
+    def deltas(self, run_id: str | None = None, *, after: Delta | None = None, held_max: int = HELD_MAX) -> Deltas:
+        """Listen to what the model says while it says it: in this system, now, and recorded nowhere; see `Deltas`.
+
+        Raises:
+            UnknownThread: the thread is not yours. One that has not begun may be listened to before it does.
+        """
+        if self.journal.head(self.stream).sequence:
+            self._seen()
+        live = self._system.live_turns
+        return Deltas(live, self.journal, self.stream, run=run_id, after=after, held_max=held_max, check=self._seen)
 
     def events(self, *, after: int = 0) -> Iterator[RecordedEvent]:
         """Yield the recorded events after a sequence.
@@ -171,112 +366,3 @@ class Thread(Generic[Out]):
         if view.sequence == 0 or (view.owner is not None and view.owner != self._owner):
             raise UnknownThread(thread=self.stream)
         return view
-
-    def ended(self, run: str, event: RecordedEvent) -> Answer[Out] | Exception | None:
-        """Return how a run ended, if this event says so."""
-        fact = CATALOG.decode(event) if event.type.name.startswith("run.") else None
-        match fact:
-            case RunFinished() if fact.run == run:
-                output = cast("Out", decode_output(self._definition.agent, fact.output))
-                return Answer(run, fact.stopped, output, _USAGE.decode(fact.usage))
-            case RunFailedFact() if fact.run == run:
-                reason = f"{fact.error.type}: {fact.error.message}"
-                return RunFailed(thread=self.stream, run=run, reason=reason)
-            case RunCancelledFact() if fact.run == run:
-                return RunCancelled(thread=self.stream, run=run, reason=fact.reason)
-            case RunHaltedFact() if fact.run == run:
-                reason = f"step {fact.step}, {fact.field}: recorded {fact.expected}, now {fact.actual}"
-                return RunHalted(thread=self.stream, run=run, reason=reason)
-            case _:
-                return None
-
-
-class Run(Generic[Out]):
-    """A run of a conversation, whoever waits for it or not."""
-
-    def __init__(self, thread: Thread[Out], id: str, started: Reply[ThreadState] | None) -> None:  # noqa: A002
-        self._thread = thread
-        self.id = id
-        self._started = started
-
-    def __repr__(self) -> str:
-        return f"Run({self._thread.stream!r}, {self.id!r})"
-
-    def started(self, *, timeout_s: float | None = None) -> None:
-        """Block until the run is recorded; from then on it goes on by itself.
-
-        Raises:
-            RunConflict: the thread is busy.
-            UnknownThread: the thread is not yours.
-            pykka.Timeout: not in time; ask again with the same `run_id`.
-        """
-        if self._started is not None:
-            self._started.get(timeout=timeout_s)
-
-    def result(self, *, timeout_s: float | None = None) -> Answer[Out]:
-        """Block until the run has ended, and return its answer.
-
-        Raises:
-            RunConflict, UnknownThread: it was not started.
-            RunFailed, RunCancelled, RunHalted: it ended without an answer.
-            SystemClosed: the system closed first; the run goes on at the next opening.
-            TimeoutError: not in time; the run goes on.
-        """
-        forbid_here()
-        self.started(timeout_s=timeout_s)
-        thread = self._thread
-        thread.view()
-        with Follow(thread.journal, thread.stream) as events:
-            timer = threading.Timer(timeout_s, events.stop) if timeout_s is not None else None
-            if timer is not None:
-                timer.daemon = True
-                timer.start()
-            try:
-                for event in events:
-                    if (answer := self._answer(event)) is not None:
-                        return answer
-            finally:
-                if timer is not None:
-                    timer.cancel()
-        if thread.journal.closed:
-            raise SystemClosed(stream=thread.stream)
-        raise TimeoutError(f"{thread.stream}: run {self.id} had not ended after {timeout_s} s; it goes on.")
-
-    def __await__(self) -> Generator[Any, None, Answer[Out]]:
-        """Wait on the running loop; raises like `result`."""
-        return self._wait().__await__()
-
-    async def _wait(self) -> Answer[Out]:
-        thread = self._thread
-        if self._started is not None:
-            await self._started
-        thread.view()
-        async for event in thread.follow():
-            if (answer := self._answer(event)) is not None:
-                return answer
-        raise SystemClosed(stream=thread.stream)
-
-    def _answer(self, event: RecordedEvent) -> Answer[Out] | None:
-        """Return the answer if this event holds it; raise if it says that there is none."""
-        ended = self._thread.ended(self.id, event)
-        if isinstance(ended, RunHalted) and self._thread.status(self.id) != "halted":
-            # It was resumed later in the stream.
-            return None
-        if isinstance(ended, Exception):
-            raise ended
-        return ended
-
-
-def _encode_prompt(prompt: str | Sequence[UserContent]) -> msgspec.Raw:
-    if isinstance(prompt, str):
-        try:
-            return msgspec.Raw(msgspec.json.encode(prompt))
-        except UnicodeEncodeError as error:
-            reason = "the text holds half of a surrogate pair"
-            raise NotRepresentable(event="the prompt", path="$", reason=reason) from error
-    from pydantic_ai.messages import ModelRequest, UserPromptPart  # noqa: PLC0415  (rare)
-
-    from .wire import dump_message  # noqa: PLC0415
-
-    dumped = dump_message(ModelRequest([UserPromptPart(list(prompt))]))
-    return msgspec.Raw(msgspec.json.encode(dumped["parts"][0]["content"]))

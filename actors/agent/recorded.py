@@ -1,16 +1,48 @@
-"""What is recorded of the steps of a run, and what becomes of one."""
+"""What is recorded of the steps of a run and of their waits, and what becomes of a step."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import msgspec
 
 from ...journal import RecordedEvent
-from ...journal.facts import NOTHING, ErrorFact, StepCompleted, StepFailed, ThreadEvent
+from ...journal.facts import (
+    NOTHING,
+    ApprovalRequested,
+    ApprovalResolved,
+    ChildEnded,
+    ChildStarted,
+    ErrorFact,
+    RunPaused,
+    RunResumed,
+    SignalAwaited,
+    SignalTaken,
+    SignalTimedOut,
+    StepCompleted,
+    StepDelayed,
+    StepDoubted,
+    StepFailed,
+    StepSettled,
+    StepStarted,
+    ThreadEvent,
+)
+from ..outbox import Outgoing
+from ..schedule import CancelSchedule, SetSchedule
 
-__all__ = ["NOT_RECORDED", "Asked", "HistoryEnds", "Outcome", "Produced", "StepEvents", "settled_steps"]
+__all__ = [
+    "NOT_RECORDED",
+    "Asked",
+    "HistoryEnds",
+    "Outcome",
+    "Produced",
+    "StepEvents",
+    "Waits",
+    "settled_steps",
+    "waits_of",
+]
 
 
 class HistoryEnds(BaseException):
@@ -18,17 +50,26 @@ class HistoryEnds(BaseException):
 
 
 class Produced(NamedTuple):
-    """What a body made: its result, what sub-agents used, and the state it set (None: left alone)."""
+    """What a body made: its result, what sub-agents used, and what it wrote.
+
+    `state` makes the state to set from the one there is (None: left alone); `messages` go to other actors, `schedules`
+    are set or ended. `outcome` is
+    how the approval of the call is settled.
+    """
 
     result: msgspec.Raw
     usage: msgspec.Raw = NOTHING
-    state: msgspec.Raw | None = None
+    state: Callable[[msgspec.Raw | None], msgspec.Raw | None] | None = None
+    messages: tuple[Outgoing, ...] = ()
+    schedules: tuple[SetSchedule | CancelSchedule, ...] = ()
+    outcome: str = "approved"
 
 
 class Asked(NamedTuple):
     """A step that is asked for: its name, digests of what is asked, its body, and how its errors are described.
 
-    `tail` are the messages since the last response, for a turn of the model.
+    `tail` are the messages since the last response, for a turn of the model. `approval` is the step that people decided
+    about a tool, which is settled with this one. `needs` are steps it rests on that were not durable when it began.
     """
 
     name: str
@@ -36,6 +77,8 @@ class Asked(NamedTuple):
     body: Callable[[], Awaitable[Produced]]
     describe: Callable[[BaseException], ErrorFact]
     tail: msgspec.Raw = NOTHING
+    approval: str | None = None
+    needs: tuple[str, ...] = ()
 
 
 class Outcome(NamedTuple):
@@ -48,14 +91,59 @@ class Outcome(NamedTuple):
 
 
 class StepEvents(NamedTuple):
-    """What is recorded of a step: the event that settled it (if one did), its sequence, and its attempts so far."""
+    """What is recorded of a step.
+
+    The event that settled it (if one did), its sequence, its attempts so far, until when the next attempt waits, the
+    attempt that was claimed and has no result, and when the attempt under way must have ended.
+    """
 
     settled: StepCompleted | StepFailed | None
     sequence: int
     attempts: int
+    until: int | None = None
+    claimed: int | None = None
+    due: int | None = None
 
 
 NOT_RECORDED = StepEvents(None, 0, 0)
+
+Question = ApprovalRequested | SignalAwaited | ChildStarted | StepDoubted
+Answer = ApprovalResolved | SignalTaken | SignalTimedOut | ChildEnded | StepSettled
+
+
+@dataclass
+class Waits:
+    """What the steps of a run waited for, and what they got, by the name of the step; and whether the run is to pause.
+
+    `payloads` are those of the signals, by their ids.
+    """
+
+    asked: dict[str, Question] = field(default_factory=dict[str, Question])
+    answers: dict[str, Answer] = field(default_factory=dict[str, Answer])
+    payloads: Mapping[str, msgspec.Raw] = field(default_factory=dict[str, msgspec.Raw])
+    pausing: bool = False
+
+
+def waits_of(events: Iterable[ThreadEvent], payloads: Mapping[str, msgspec.Raw]) -> Waits:
+    """Return what is recorded of the waits of a run, from its own events."""
+    waits = Waits(payloads=payloads)
+    for event in events:
+        match event:
+            case ApprovalRequested() | SignalAwaited() | ChildStarted():
+                waits.asked[event.step] = event
+            case StepDoubted():
+                # A second doubt about the same step waits for an answer of its own.
+                waits.asked[event.step] = event
+                waits.answers.pop(event.step, None)
+            case ApprovalResolved() | SignalTaken() | SignalTimedOut() | ChildEnded() | StepSettled():
+                waits.answers[event.step] = event
+            case RunPaused():
+                waits.pausing = True
+            case RunResumed():
+                waits.pausing = False
+            case _:
+                pass
+    return waits
 
 
 def settled_steps(
@@ -67,15 +155,31 @@ def settled_steps(
     is tried again: the process died before it could say what the failure meant.
     """
     steps: dict[str, StepEvents] = {}
-    last: str | None = None
+    last: ThreadEvent | None = None
+    said = set[str]()
     for recorded, event in events:
-        if not isinstance(event, StepCompleted | StepFailed) or event.run != run:
-            continue
-        before = steps.get(event.step, NOT_RECORDED)
-        final = isinstance(event, StepCompleted) or event.final
-        attempts = event.attempt if isinstance(event, StepFailed) else before.attempts
-        steps[event.step] = StepEvents(event if final else None, recorded.sequence, attempts)
-        last = event.step
-    if resume and last is not None and isinstance(steps[last].settled, StepFailed):
-        steps[last] = StepEvents(None, 0, steps[last].attempts)
+        match event:
+            case StepCompleted() if event.run == run:
+                before = steps.get(event.step, NOT_RECORDED)
+                steps[event.step] = StepEvents(event, recorded.sequence, before.attempts)
+                last = event
+            case StepFailed() if event.run == run:
+                steps[event.step] = StepEvents(event if event.final else None, recorded.sequence, event.attempt)
+                # What somebody said to have failed did fail; only the process's own last word may have been cut off.
+                last = None if event.step in said else event
+            case StepDelayed() if event.run == run:
+                steps[event.step] = steps[event.step]._replace(until=event.until)
+            case StepStarted() if event.run == run:
+                before = steps.get(event.step, NOT_RECORDED)
+                claimed = event.attempt if event.claimed else None
+                steps[event.step] = before._replace(claimed=claimed, due=event.due, until=None)
+            case StepSettled() if event.run == run:
+                before = steps.get(event.step, NOT_RECORDED)
+                # An attempt that nobody knows the end of counts, and its time is over.
+                steps[event.step] = before._replace(claimed=None, due=None, attempts=before.claimed or before.attempts)
+                said.add(event.step)
+            case _:
+                pass
+    if resume and isinstance(last, StepFailed) and steps[last.step].settled is not None:
+        steps[last.step] = StepEvents(None, 0, steps[last.step].attempts)
     return steps

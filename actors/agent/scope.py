@@ -11,9 +11,13 @@ import msgspec
 from pydantic_ai.messages import ModelMessage, ModelRequest
 from pydantic_ai.usage import RunUsage
 
+from .approval import ApprovalTerms
 from .digests import RequestDigests
-from .steps import RunSteps, driving
+from .live_turns import LiveTurns
+from .options import ToolPolicy
+from .steps import ONCE, RunSteps, driving
 from .wire import Tail
+from .writes import CheckState, ReadState, read_plain
 
 __all__ = ["Drive", "TurnLimitReached", "current_drive", "drive_scope"]
 
@@ -32,13 +36,30 @@ class TurnLimitReached(Exception):
 class Drive:
     """What belongs to one driven run beside its steps: its tail, its digests, its clock on messages."""
 
-    def __init__(self, steps: RunSteps, run_id: str, prompt: msgspec.Raw, turns_max: int | None) -> None:
+    def __init__(
+        self,
+        steps: RunSteps,
+        run_id: str,
+        prompt: msgspec.Raw,
+        turns_max: int | None,
+        *,
+        terms: ApprovalTerms,
+        turn: ToolPolicy = ONCE,
+        check_state: CheckState | None = None,
+        read_state: ReadState = read_plain,
+        live: LiveTurns | None = None,
+    ) -> None:
         self.steps = steps
         self.run_id = run_id
         self.tail = Tail(run_id, prompt)
         self.digests = RequestDigests()
         self.results: dict[str, msgspec.Raw] = {}
         self.turns_max = turns_max
+        self.terms = terms
+        self.turn = turn
+        self.check_state = check_state
+        self.read_state = read_state
+        self.live = LiveTurns() if live is None else live
         self.instructions: str | None = None
         self._stamped: dict[int, ModelMessage] = {}
 

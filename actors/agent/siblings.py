@@ -1,16 +1,21 @@
-"""Tools that run beside each other: when one fails for good, the others end, and are recorded, before it goes on.
+"""Tools that run beside each other: when one fails for good, or waits for somebody, the others end first.
 
 pydantic-ai cancels the siblings of a tool that raises. A sibling in flight would then have done its work without a
 record of it and run again after a crash; so the failure waits for it. A sibling that has not started yet does not
 start any more, since it would be cancelled in the middle.
+
+A step that waits for a person, a signal or another thread parks: it never goes on here. Once every step in flight has
+ended or waits, the run as a whole waits, and its driver can let go of it.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import NoReturn
 
 __all__ = ["Siblings", "current_scope"]
 
@@ -29,10 +34,13 @@ def current_scope() -> str:
 
 
 class Siblings:
-    """The steps being executed, by the scope they run in, and the scopes in which one failed."""
+    """The steps being executed, by the scope they run in, those that wait, and the scopes in which one failed."""
 
     def __init__(self) -> None:
         self._executing: dict[str, str] = {}
+        self._under_way: Counter[str] = Counter()
+        self._parked: set[str] = set()
+        self._stirred = asyncio.Event()
         self._failed: set[str] = set()
         self._changed = asyncio.Event()
 
@@ -40,16 +48,52 @@ class Siblings:
     def executing(self, name: str) -> Generator[None]:
         """Note that a step's body runs in the present scope, and is the scope of what runs in it."""
         self._executing[name] = _scope.get()
+        self._stirred.set()
         token = _scope.set(f"{name}/")
         try:
             yield
         finally:
             _scope.reset(token)
 
+    @contextmanager
+    def under_way(self, name: str) -> Generator[None]:
+        """Note that a step is asked for and does not wait for anything outside: for the disk, say, or for its turn."""
+        self._under_way[name] += 1
+        try:
+            yield
+        finally:
+            self._under_way[name] -= 1
+            if not self._under_way[name]:
+                del self._under_way[name]
+            self._stirred.set()
+
     def ended(self, name: str) -> None:
         """Note that a step's body has ended and its outcome is on its way into the journal."""
         self._executing.pop(name, None)
         self._changed.set()
+        self._stirred.set()
+
+    async def park(self, name: str) -> NoReturn:
+        """Wait for what only the journal can bring, so never go on here."""
+        self._parked.add(name)
+        self._changed.set()
+        self._stirred.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self._parked.discard(name)
+        raise AssertionError(f"step {name} went on without what it waits for: a bug of Clew")
+
+    async def all_wait(self) -> tuple[str, ...]:
+        """Return the steps that wait, once every step in flight does."""
+        while True:
+            await self._stirred.wait()
+            self._stirred.clear()
+            if self._quiet():
+                # Those beside it may not have been asked for yet.
+                await _pass_turns(ASKED_TURNS)
+                if self._quiet():
+                    return tuple(sorted(self._parked))
 
     def begin_turn(self) -> None:
         """Forget the failures of the turn before: the loop went on in spite of them."""
@@ -73,9 +117,16 @@ class Siblings:
 
     async def _others_ended(self, name: str) -> None:
         scope = _scope.get()
-        while any(of == scope for step, of in self._executing.items() if step != name):
+        while any(of == scope and not self._waits(step) for step, of in self._executing.items() if step != name):
             self._changed.clear()
             await self._changed.wait()
+
+    def _quiet(self) -> bool:
+        return bool(self._parked) and all(map(self._waits, (*self._executing, *self._under_way)))
+
+    def _waits(self, step: str) -> bool:
+        """Whether a step waits, itself or in a step within it."""
+        return any(parked == step or parked.startswith(f"{step}/") for parked in self._parked)
 
 
 async def _pass_turns(turns: int) -> None:

@@ -5,44 +5,54 @@ It knows nothing of models: a step is a name, digests of what was asked, and a b
 - A recorded step returns its result and never runs again. What is asked must be what was asked then.
 - A tool starts only when everything before it is durable; a turn of the model may start while the results before it
   are still being synced, since it changes nothing outside. So a round of model and tools waits for the disk once.
-- An attempt that raises is recorded. A tool is tried again up to its `attempts`, also across crashes; when it fails
+- An attempt that raises is recorded. A tool is tried again as its policy says, also across crashes; when it fails
   for good, its siblings in flight end and are recorded before the failure goes on, so none of them runs twice.
+- A step that waits for something outside asks for it once, and parks; the run goes on, driven anew from the journal,
+  when the answer is there (`waits.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections import Counter
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Protocol
+from typing import Any
 
 import msgspec
 
 from ...journal import NotRepresentable
 from ...journal.facts import NOTHING, ErrorFact, StepCompleted, StepFailed, ThreadEvent
 from ..clock import Clock
+from ..decider import EventSourcedActor
 from ..errors import ReplayDivergence
-from ..thread import CompleteStep, FailStep, ThreadCommand
+from ..schedule.action import RunAction
+from ..thread import PAUSE, CompleteStep, FailStep, ThreadCommand
+from .attempt import Attempt
 from .meaning import same_meaning
-from .recorded import NOT_RECORDED, Asked, HistoryEnds, Outcome, Produced, StepEvents
+from .names import StepNames
+from .options import ToolPolicy
+from .recorded import NOT_RECORDED, Answer, Asked, HistoryEnds, Outcome, Produced, StepEvents, Waits
+from .recording import LetGo, Recording, Sink
 from .siblings import Siblings, current_scope
 
-__all__ = ["RunSteps", "Sink", "current_steps", "driving"]
-
-
-class Sink(Protocol):
-    """Where new steps go; None in a replay, which may not make any."""
-
-    def __call__(self, command: ThreadCommand, command_id: str, /) -> Awaitable[object]:
-        """Send a command to the thread; the reply is there once it is durable."""
-        ...
+__all__ = ["ONCE", "AskFirst", "KindOf", "RunSteps", "Sink", "current_steps", "driving"]
 
 
 _LIVE = sys.maxsize
 """Orders what fails now after what was recorded."""
+
+ONCE = ToolPolicy(attempts=1)
+"""How a turn of the model is run: the model's client has its own way to try again."""
+
+
+KindOf = Callable[[str], EventSourcedActor[Any, Any, Any, Any]]
+"""Returns the kind of the actor with a stream; raises `UnknownKind`."""
+
+
+class AskFirst(BaseException):
+    """A signal: a tool says that people are to be asked before it does anything. Never caught broadly."""
 
 
 class RunSteps:
@@ -53,85 +63,94 @@ class RunSteps:
         *,
         stream: str,
         run: str,
+        agent: str,
         owner: str | None,
         started_at: int,
         recorded: Mapping[str, StepEvents],
         sink: Sink | None,
         now: Clock,
         state: msgspec.Raw | None = None,
+        waits: Waits | None = None,
     ) -> None:
         self.stream = stream
         self.run = run
+        self.agent = agent
         self.owner = owner
         self.clock = started_at
         self.turn_at = started_at
         self.state = state
         self.replayed: list[str] = []
         self.on_recorded: Callable[[str], None] | None = None
+        # What a tool's messages and schedules need to know of the agent and the system; no replay sends any.
+        self.kind_of: KindOf | None = None
+        self.make_run: Callable[[str], RunAction] | None = None
+        self.paused: Callable[[], bool] | None = None
         self.rebuilt: dict[int, ThreadEvent] = {}
-        self.stopped_by: Exception | None = None
         self.failures: list[tuple[int, int, str, ErrorFact]] = []
+        self.waits = Waits() if waits is None else waits
         self._recorded = dict(recorded)
-        self._sink = sink
-        self._now = now
-        self._names: Counter[str] = Counter()
-        self._runs: Counter[str] = Counter()
-        self._prefixes: dict[str, str] = {}
-        self._unsynced: list[Awaitable[object]] = []
-        self._siblings = Siblings()
+        self.names = StepNames(run)
+        self.recording = Recording(run, sink, self.waits)
+        # For what is recorded, never for what is decided.
+        self.now = now
+        self.siblings = Siblings()
 
     @property
     def replaying(self) -> bool:
         """Whether nothing may run: everything comes from the journal."""
-        return self._sink is None
+        return self.recording.sink is None
 
-    def begin_agent_run(self) -> str:
-        """Return the id of an agent run that starts now: the run itself, or one of a sub-agent inside a step."""
-        scope = current_scope()
-        self._runs[scope] += 1
-        number = self._runs[scope]
-        own = scope if number == 1 else f"{scope}run:{number}/"
-        run_id = f"{self.run}/{own}".rstrip("/")
-        self._prefixes[run_id] = own
-        return run_id
-
-    def name(self, run_id: str | None, base: str) -> str:
-        """Return the name of the next step of this kind: the second of the same name is `name#2`."""
-        full = self._prefixes.get(run_id or "", "") + base
-        self._names[full] += 1
-        return full if self._names[full] == 1 else f"{full}#{self._names[full]}"
-
-    async def turn(self, asked: Asked) -> Outcome:
+    async def turn(self, asked: Asked, policy: ToolPolicy = ONCE) -> Outcome:
         """Take a turn of the model, or another step that changes nothing outside."""
-        self._siblings.begin_turn()
+        self.siblings.begin_turn()
         if not current_scope():
             self.failures.clear()
-        return await self._step(asked, attempts=1)
+        if not self.is_settled(asked.name):
+            await self._pause_here()
+        return await self._step(asked._replace(needs=self.recording.not_durable()), policy)
 
-    async def tool(self, asked: Asked, *, attempts: int) -> Outcome:
-        """Call a tool, once everything before it is durable."""
-        if not self._is_settled(asked.name):
-            if not self.replaying:
-                await self.synced()
-            await self._siblings.may_start(asked.name, failed=self._failure_ahead())
-        outcome = await self._step(asked, attempts=attempts)
-        if outcome.error is not None:
-            await self._siblings.fail(asked.name)
+    async def tool(self, asked: Asked, policy: ToolPolicy, *, spends: str | None = None) -> Outcome:
+        """Call a tool, once everything before it is durable; `spends` is the approval that it uses up."""
+        await self.may_start(asked.name)
+        with self.siblings.under_way(asked.name):
+            outcome = await self._step(asked, policy, spends)
+            if outcome.error is not None:
+                await self.siblings.fail(asked.name)
         return outcome
 
-    async def synced(self) -> None:
-        """Wait until everything recorded so far is durable.
+    async def may_start(self, name: str) -> None:
+        """Wait until a tool may start, or be asked about: what was before is durable, and nothing beside it failed."""
+        if self.is_settled(name):
+            return
+        if not self.replaying:
+            with self.siblings.under_way(name):
+                await self.recording.synced()
+            await self._pause_here()
+        with self.siblings.under_way(name):
+            await self.siblings.may_start(name, failed=self._failure_ahead())
 
-        Raises:
-            RunEnded: the run was cancelled meanwhile.
-            JournalError: a commit failed.
+    async def wait(self, name: str, ask: Callable[[int], ThreadCommand], *, anew: int = 0) -> Answer:
+        """Return what a step waited for: the recorded answer, however often this is driven again.
+
+        Where there is none yet, `ask(now)` is the command that asks for it, once, and the run parks. With `anew` (a
+        number of its own) an answer that was given before does not count: it was about something else.
         """
-        try:
-            while self._unsynced:
-                await self._unsynced.pop(0)
-        except Exception as error:
-            self.stopped_by = error
-            raise
+        answer = self.waits.answers.get(name)
+        if answer is not None and not anew:
+            if "/" not in name:
+                self.clock = max(self.clock, answer.at)
+            return answer
+        if self.recording.sink is None:
+            raise HistoryEnds(name)
+        if answer is not None or name not in self.waits.asked:
+            self.recording.send(ask(self.now()), f"{self.run}/{name}?{anew or ''}")
+            with self.siblings.under_way(name):
+                await self.recording.synced()
+        return await self.siblings.park(name)
+
+    async def _pause_here(self) -> None:
+        if not self.replaying and (self.waits.pausing or (self.paused is not None and self.paused())):
+            await self.siblings.park(PAUSE)
 
     def check_complete(self, *, failed: bool) -> None:
         """Refuse an end at which recorded steps were not asked for.
@@ -153,74 +172,81 @@ class RunSteps:
             for name, events in self._recorded.items()
         )
 
-    def _is_settled(self, name: str) -> bool:
+    def is_settled(self, name: str) -> bool:
+        """Whether the journal has the outcome of a step."""
         found = self._recorded.get(name)
         return found is not None and found.settled is not None
 
-    async def _step(self, asked: Asked, *, attempts: int) -> Outcome:
+    async def _step(self, asked: Asked, policy: ToolPolicy, spends: str | None = None) -> Outcome:
         found = self._recorded.get(asked.name, NOT_RECORDED)
         if found.settled is not None:
             return self._replay(asked, found.settled, found.sequence)
-        if self._sink is None:
+        if self.recording.sink is None:
             raise HistoryEnds(asked.name)
-        outcome = await self._attempt(asked, attempts=attempts, before=found.attempts)
+        outcome = await self._attempts(asked, Attempt(self, asked.name, policy, found, spends))
         if self.on_recorded is not None and "/" not in asked.name:
             self.on_recorded(asked.name)
         return outcome
 
-    async def _attempt(self, asked: Asked, *, attempts: int, before: int) -> Outcome:
-        attempt = before
+    async def _attempts(self, asked: Asked, attempt: Attempt) -> Outcome:
         while True:
-            attempt += 1
+            await attempt.begin()
             try:
-                with self._siblings.executing(asked.name):
-                    produced = await asked.body()
-                # Without a pause after the body, in which a cancel could lose what it did.
-                return self._completed(asked, produced)
+                self.names.begin_attempt(asked.name)
+                with self.siblings.executing(asked.name):
+                    produced = await attempt.run(asked.body)
+                    # Without a pause after the body, in which a cancel could lose what it did.
+                    return self._completed(asked, produced)
             except BaseException as error:
                 if self._is_signal(error):
                     raise
                 # What a tool returned will not become JSON by calling it again.
-                final = attempt >= max(attempts, before + 1) or isinstance(error, NotRepresentable)
+                final = attempt.is_last(error) or isinstance(error, NotRepresentable)
                 fact = asked.describe(error)
-                self._failed(asked, fact, attempt, final=final)
+                until = None if final else attempt.until(self.now())
+                self._failed(asked, fact, attempt.number, until=until, final=final)
                 if final:
                     return Outcome(NOTHING, NOTHING, fact, ran=True)
             finally:
-                self._siblings.ended(asked.name)
-            await self.synced()
+                self.siblings.ended(asked.name)
+            await self.recording.synced()
 
     def _completed(self, asked: Asked, produced: Produced) -> Outcome:
-        at, name = self._now(), asked.name
-        self._send(
+        state = None if produced.state is None else produced.state(self.state)
+        at, name = self.now(), asked.name
+        self.recording.send(
             CompleteStep(
-                self.run, name, asked.request, produced.result, at, asked.tail, produced.usage, produced.state
+                self.run,
+                name,
+                asked.request,
+                produced.result,
+                at,
+                asked.tail,
+                produced.usage,
+                state,
+                produced.messages,
+                produced.schedules,
+                asked.approval,
+                produced.outcome,
+                asked.needs,
             ),
             f"{self.run}/{name}",
+            completes=name,
         )
-        if produced.state is not None:
-            self.state = produced.state
+        if state is not None:
+            self.state = state
         self._pass(name, at)
         return Outcome(produced.result, produced.usage, None, ran=True)
 
-    def _failed(self, asked: Asked, fact: ErrorFact, attempt: int, *, final: bool) -> None:
-        at, name = self._now(), asked.name
-        self._send(
-            FailStep(self.run, name, asked.request, attempt, final, fact, at, asked.tail),
+    def _failed(self, asked: Asked, fact: ErrorFact, attempt: int, *, until: int | None, final: bool) -> None:
+        at, name = self.now(), asked.name
+        self.recording.send(
+            FailStep(self.run, name, asked.request, attempt, final, fact, at, asked.tail, until, asked.approval),
             f"{self.run}/{name}!{attempt}",
         )
         if final:
             self._pass(name, at)
             self._note_failure(name, fact, order=_LIVE)
-
-    def _send(self, command: ThreadCommand, command_id: str) -> None:
-        if self._sink is None:
-            raise HistoryEnds(command_id)
-        try:
-            self._unsynced.append(self._sink(command, command_id))
-        except Exception as error:
-            self.stopped_by = error
-            raise
 
     def _note_failure(self, name: str, fact: ErrorFact, *, order: int) -> None:
         if name.startswith("tool:") and "/" not in name:
@@ -252,19 +278,15 @@ class RunSteps:
             return Outcome(NOTHING, NOTHING, event.error, ran=False)
         return Outcome(event.result, event.usage, None, ran=False)
 
-    def loaded(self, name: str, result: msgspec.Raw) -> None:
-        """Compare what a replayed result becomes when it is encoded again.
+    def loaded(self, name: str, result: msgspec.Raw, then: msgspec.Raw) -> None:
+        """Compare what a replayed result becomes when it is encoded again with what it was `then`.
 
         Raises:
             ReplayDivergence: the types it passes through no longer keep it.
         """
         found = self._recorded.get(name)
-        if (
-            found is not None
-            and isinstance(found.settled, StepCompleted)
-            and not same_meaning(found.settled.result, result)
-        ):
-            expected, actual = _text(found.settled.result), _text(result)
+        if found is not None and isinstance(found.settled, StepCompleted) and not same_meaning(then, result):
+            expected, actual = _text(then), _text(result)
             raise self._diverged(name, found.sequence, "result", expected=expected, actual=actual)
 
     def _diverged(self, name: str, sequence: int, field: str, *, expected: str, actual: str) -> ReplayDivergence:
@@ -277,12 +299,12 @@ class RunSteps:
             expected=expected,
             actual=actual,
         )
-        self.stopped_by = divergence
+        self.recording.stopped_by = divergence
         return divergence
 
     def _is_signal(self, error: BaseException) -> bool:
         """Whether an error is about the task, not the step: a cancel from outside, our own signals, a closed system."""
-        if isinstance(error, HistoryEnds | ReplayDivergence) or error is self.stopped_by:
+        if isinstance(error, HistoryEnds | ReplayDivergence | LetGo | AskFirst) or error is self.recording.stopped_by:
             return True
         task = asyncio.current_task()
         return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import msgspec
 
-from ...journal import encode_exact
+from ...journal import encode_exact, stream_name
+from ...journal.facts import SignalTaken
+from ..errors import SignalTimedOut
+from ..outbox import Outgoing, message_of
+from ..schedule import CancelSchedule, Overlap, Schedules, SetSchedule, Spec, set_schedule
+from ..thread import AwaitSignal, SendSignal
+from .approval import ApprovalTerms, Decision, ask_a_question
+from .child import ChildAnswer, ask_a_child
+from .message import memory_of, message_to
+from .options import APPROVAL_S
 from .steps import RunSteps, current_steps
+from .writes import CheckState, ReadState, Writes, read_plain
+
+if TYPE_CHECKING:
+    from ..decider import EventSourcedActor
 
 __all__ = ["RunNow", "ToolStep", "this_run", "tool_step"]
 
@@ -58,6 +72,28 @@ class RunNow:
         """Return the random generator called `name` of this step, which always draws the same numbers."""
         return Random(self._seed(name))  # noqa: S311  (repeatable on purpose; not for secrets)
 
+    async def wait_for_signal(self, name: str, *, timeout_s: float | None = None) -> Any:
+        """Wait for the next signal of this name, and return its payload as JSON values.
+
+        The wait is recorded: the run is let go of and nothing of it is in memory, for days if need be. When the signal
+        is there the run goes on; a tool that waits runs again from its beginning and passes its recorded waits.
+        Each signal is taken by one wait; one that came before counts.
+
+        Raises:
+            SignalTimedOut: none came within `timeout_s`.
+        """
+        steps = self._steps
+        step = steps.names.wait(f"signal:{name}")
+
+        def ask(at: int) -> AwaitSignal:
+            due = None if timeout_s is None else at + round(timeout_s * 1e9)
+            return AwaitSignal(steps.run, step, name, due, at)
+
+        answer = await steps.wait(step, ask)
+        if isinstance(answer, SignalTaken):
+            return msgspec.json.decode(steps.waits.payloads[answer.id])
+        raise SignalTimedOut(thread=steps.stream, run=steps.run, signal=name)
+
     def _seed(self, name: str) -> bytes:
         return sha256(f"{self._steps.stream}\0{self._steps.run}\0{self._name}\0{name}".encode()).digest()
 
@@ -69,10 +105,19 @@ class ToolStep(RunNow):
     again with the same key.
     """
 
-    def __init__(self, steps: RunSteps, name: str) -> None:
+    def __init__(
+        self,
+        steps: RunSteps,
+        name: str,
+        *,
+        check_state: CheckState | None = None,
+        read_state: ReadState = read_plain,
+        terms: ApprovalTerms | None = None,
+    ) -> None:
         super().__init__(steps, name)
+        self._terms = terms
         self._at = steps.turn_at
-        self._written: msgspec.Raw | None = None
+        self.writes = Writes(f"the state set by {name}", check_state, read_state)
 
     @property
     def name(self) -> str:
@@ -94,8 +139,7 @@ class ToolStep(RunNow):
 
         What this step set is seen at once; what other steps set is seen once they are recorded.
         """
-        raw = self._written if self._written is not None else self._steps.state
-        return None if raw is None else msgspec.json.decode(raw)
+        return self.writes.look(self._steps.state)
 
     def set_state(self, value: Any) -> None:
         """Replace the thread's synced state; it becomes true together with this step's result, or not at all.
@@ -103,13 +147,107 @@ class ToolStep(RunNow):
         Raises:
             NotRepresentable: the value is not made of JSON's own types, so it would come back different; names the
                 path. Turn a model into a dict first, a tuple into a list.
+            InvalidState: the value does not fit the state's model; names the path.
         """
-        self._written = encode_exact(value, what=f"the state set by {self._name}")
+        self.writes.set_state(value)
+
+    def update_state(self, change: Callable[[Any], Any]) -> None:
+        """Change the thread's synced state by a function of what it is, together with this step's result.
+
+        `change` gets the state (None before it was first set) and returns the new one. It is called when the step is
+        recorded, so that tools which run beside each other lose none of each other's changes; and by `get_state`. So
+        it computes, and touches nothing else.
+        """
+        self.writes.update_state(change)
+        self.writes.apply(self._steps.state)
+
+    def send(self, kind: EventSourcedActor[Any, Any, Any, Any], id: str, command: msgspec.Struct) -> None:  # noqa: A002  (the field's word)
+        """Send a command to another actor, together with this step's result: delivered at least once, applied once.
+
+        Commands to the same actor are delivered in order. A refusal does not come back here; it is recorded.
+
+        Raises:
+            TypeError: the kind does not say under which name others know this command (`EventSourcedActor.commands`).
+        """
+        self.writes.messages.append(message_to(kind, id, command))
+
+    def remember(self, text: str) -> None:
+        """Have the memory of the thread's owner remember a text, together with this step's result, once.
+
+        It is the command `remember` to the actor `memory/OWNER`: with an `id`, the `text`, the `thread` and `run` that
+        it comes from, and `at`, in nanoseconds since the epoch, UTC.
+
+        Raises:
+            NoMemory: the thread has no owner, or no actor of this system remembers.
+            InvalidMessage: the command of that actor has other fields; says which.
+        """
+        if self._steps.kind_of is None:
+            raise RuntimeError("remember() is for tools of an agent that a thread drives")
+        id_ = f"{self.idempotency_key}:{len(self.writes.messages)}"
+        fields = {"id": id_, "text": text, "thread": self.thread, "run": self.run, "at": _ns(self.now)}
+        self.writes.messages.append(memory_of(self.owner, fields, self._steps.kind_of))
+
+    def signal(self, thread: str, name: str, payload: Any = None) -> None:
+        """Give a thread (by its key) a signal, together with this step's result; acts as this thread's owner.
+
+        Raises:
+            NotRepresentable: the payload is not made of JSON's own types.
+        """
+        held = encode_exact(payload, what=f"the payload of signal {name!r}")
+        number = len(self.writes.messages)
+        sent = SendSignal(f"{self.idempotency_key}:{number}", name, held, self._steps.owner, _ns(self.now))
+        self.writes.messages.append(message_of(stream_name("thread", thread), "signal", sent))
+
+    def schedule(self, name: str, spec: Spec, prompt: str, *, overlap: Overlap = "skip") -> None:
+        """Have a run started in this thread at each tick, together with this step's result: see `thread.schedules`.
+
+        Raises:
+            InvalidSchedule: it is malformed, too large, or can never be due; names what to correct.
+        """
+        if self._steps.make_run is None:
+            raise RuntimeError("schedule() is for tools of an agent that a thread drives")
+        action = msgspec.Raw(msgspec.json.encode(self._steps.make_run(prompt)))
+        wanted = SetSchedule(name, spec, action, _ns(self.now), overlap)
+        # Refused here, where it was asked for; what else is scheduled counts when the step is recorded.
+        set_schedule(Schedules(), wanted)
+        self.writes.schedules.append(wanted)
+
+    def unschedule(self, name: str) -> None:
+        """End a schedule of this thread, together with this step's result."""
+        self.writes.schedules.append(CancelSchedule(name, f"ended by {self._name}", _ns(self.now)))
 
     @property
-    def written(self) -> msgspec.Raw | None:
-        """The state that this step set, or None."""
-        return self._written
+    def schedules(self) -> tuple[SetSchedule | CancelSchedule, ...]:
+        """The schedules that this step has set or ended so far."""
+        return tuple(self.writes.schedules)
+
+    async def call_agent(self, agent: str, prompt: str, *, timeout_s: float, initial_state: Any = None) -> ChildAnswer:
+        """Ask an agent of this system in a thread of its own, and wait for the end of its run: see `agent_as_tool`.
+
+        `initial_state` is what the synced state of that thread begins with.
+
+        Raises:
+            NotRepresentable: the initial state is not made of JSON's own types.
+        """
+        return await ask_a_child(self._steps, agent, prompt, timeout_s, initial_state)
+
+    async def approve(self, question: Any, *, timeout_s: float = APPROVAL_S) -> Decision:
+        """Ask people something in the middle of a tool, and wait for what they decide.
+
+        Like `wait_for_signal`, the tool runs again from its beginning once the decision is there. Where the whole call
+        is in question, give the tool `needs_approval` instead: then nothing of it runs before the decision.
+
+        Raises:
+            NotRepresentable: the question is not made of JSON's own types.
+        """
+        if self._terms is None:
+            raise RuntimeError("approve() is for tools of an agent that a thread drives")
+        return await ask_a_question(self._steps, self._terms, self._name, question, timeout_s)
+
+    @property
+    def messages(self) -> tuple[Outgoing, ...]:
+        """The commands to others that this step has sent so far."""
+        return tuple(self.writes.messages)
 
 
 _current: ContextVar[ToolStep | None] = ContextVar("clew_tool_step", default=None)
@@ -137,6 +275,10 @@ def this_run() -> RunNow:
     if steps is None:
         raise RuntimeError("this_run() is for code that a thread drives; nothing drives one here")
     return RunNow(steps, "run")
+
+
+def _ns(at: datetime) -> int:
+    return (at - _EPOCH) // timedelta(microseconds=1) * 1000
 
 
 def enter(step: ToolStep) -> None:

@@ -28,6 +28,9 @@ _MESSAGE: TypeAdapter[ModelMessage] = TypeAdapter(ModelMessage)
 
 CALL_ID_LENGTH_MAX = 128
 
+_WITH_MEANING = frozenset("/#!?>")
+"""What sets apart steps within steps, and the commands about a step (`steps`, `attempt`)."""
+
 
 def dump_message(message: ModelMessage) -> Message:
     """Return a message as JSON values."""
@@ -163,7 +166,7 @@ def _with(response: ModelResponse, parts: list[ModelResponsePart]) -> ModelRespo
 
 
 def _clean_id(call_id: str) -> str:
-    if 0 < len(call_id) <= CALL_ID_LENGTH_MAX and call_id.isprintable() and "/" not in call_id and "#" not in call_id:
+    if 0 < len(call_id) <= CALL_ID_LENGTH_MAX and call_id.isprintable() and not _WITH_MEANING & set(call_id):
         return call_id
     kept = "".join(c for c in call_id if c.isalnum() or c in "_-.")[: CALL_ID_LENGTH_MAX // 2]
     return kept or "call"
