@@ -1,25 +1,35 @@
 """What it looks like from outside: views folded from events, and how to follow them."""
 
+from .approvals import InboxRow, PendingApproval, approvals_inbox, pending_approvals
+from .asked import ApprovalView, ChildView
 from .checkpoint import Parked
+from .conversation_view import ThreadView
 from .durable import DurableProjection
 from .follow import Follow
-from .messages import Conversation, Message, conversation, messages
+from .messages import AWAITS_DECISION, Conversation, Message, conversation, messages
 from .projection import Projection, Unknown, project
 from .rebuild import RebuildReport, rebuild
 from .rows import RowProjection, Rows
 from .runner import ProjectionRunner
+from .runs import RunView, WaitView
 from .status import ProjectionStatus, projection_status
 from .thread_list import ThreadRow, thread_list
-from .threads import RunView, ThreadView, Usage, thread_view, view_of
+from .threads import thread_view, view_of
+from .usage import Usage
 from .view import LiveRows, fold_rows
 
 __all__ = [
+    "AWAITS_DECISION",
+    "ApprovalView",
+    "ChildView",
     "Conversation",
     "DurableProjection",
     "Follow",
+    "InboxRow",
     "LiveRows",
     "Message",
     "Parked",
+    "PendingApproval",
     "Projection",
     "ProjectionRunner",
     "ProjectionStatus",
@@ -31,9 +41,12 @@ __all__ = [
     "ThreadView",
     "Unknown",
     "Usage",
+    "WaitView",
+    "approvals_inbox",
     "conversation",
     "fold_rows",
     "messages",
+    "pending_approvals",
     "project",
     "projection_status",
     "rebuild",

@@ -1,7 +1,8 @@
 """The messages of a conversation, folded from its events, in the form pydantic-ai stores them.
 
 Roles and order are what a model provider accepts, whatever happened in between: every tool call is followed by its
-result, in the order of the calls; after a crash or a cancel a call without a result gets one that says so.
+result, in the order of the calls; when a run ends, a call without a result gets one that says what is known of it. A
+run that is queued says nothing before it is begun.
 
 The journal keeps each thing once: a turn's `tail` refers to the prompt and to tool results instead of repeating them,
 and is made whole here.
@@ -18,20 +19,26 @@ import msgspec
 from ..journal import Catalog, RecordedEvent
 from ..journal.facts import (
     THREAD_EVENTS,
+    ApprovalRequested,
+    ApprovalResolved,
     RunCancelled,
     RunFailed,
     RunFinished,
     RunStarted,
     StepCompleted,
     StepFailed,
+    StepStarted,
     ThreadEvent,
 )
+from .gates import AWAITS_DECISION, NOT_RUN, Gates
 from .projection import Projection, project
 
 __all__ = [
+    "AWAITS_DECISION",
     "FROM_PROMPT",
     "FROM_STEP",
     "INTERRUPTED",
+    "NOT_RUN",
     "SAME_INSTRUCTIONS",
     "Conversation",
     "Message",
@@ -71,6 +78,7 @@ class Conversation:
         self._clock = 0
         self._calls: list[Message] = []
         self._results: dict[str, Any] = {}
+        self._gates = Gates()
 
     def messages(self) -> list[Message]:
         """Return all messages, with what is known of the turn under way."""
@@ -87,11 +95,15 @@ class Conversation:
                 self._clock = max(self._clock, event.at)
             case RunFinished():
                 self._add_tail(event.tail)
-                self._settled += self._closing()
-                self._end()
-            case RunFailed() | RunCancelled():
-                self._settled += self._closing()
-                self._end()
+                self._close("the run ended")
+            case RunFailed():
+                self._close("the run failed")
+            case RunCancelled():
+                # One that is cancelled while it is queued has said nothing.
+                if event.run == self._run:
+                    self._close("cancelled")
+            case ApprovalRequested() | ApprovalResolved() | StepStarted():
+                self._gates.take(event)
             case _:
                 pass
         return self
@@ -100,8 +112,14 @@ class Conversation:
         self._run, self._prompt, self._clock = event.run, msgspec.json.decode(event.prompt), event.at
         self._asked, self._instructions = False, None
 
-    def _end(self) -> None:
+    def _close(self, why: str) -> None:
+        """End the run, with an answer to every open call, so that what follows is what a provider accepts."""
+        if not self._asked:
+            self._settled += self._under_way()
+        elif self._calls:
+            self._settled.append(self._request([self._return_of(call, why) for call in self._calls]))
         self._run, self._calls, self._results = None, [], {}
+        self._gates = Gates()
 
     def _complete(self, event: StepCompleted) -> None:
         if "/" in event.step:
@@ -144,28 +162,32 @@ class Conversation:
             return []
         if not self._asked:
             return [self._request([{"part_kind": "user-prompt", "content": self._prompt}])]
-        known = [call for call in self._calls if _step_of(call) in self._results]
+        known = [call for call in self._calls if self._is_known(_step_of(call))]
         return [self._request([self._return_of(call) for call in known])] if known else []
 
-    def _closing(self) -> list[Message]:
-        """Answer every open call, so that what follows is a conversation a provider accepts."""
-        if not self._asked:
-            return self._under_way()
-        return [self._request([self._return_of(call) for call in self._calls])] if self._calls else []
+    def _is_known(self, step: str) -> bool:
+        return step in self._results or self._gates.awaits_decision(step)
 
-    def _return_of(self, call: Message) -> Message:
+    def _return_of(self, call: Message, ended: str | None = None) -> Message:
+        """Return the result of a call, or what is known of it; `ended` says how the run did."""
         part: Message = {
             "part_kind": "tool-return",
             "tool_name": call["tool_name"],
             "tool_call_id": call["tool_call_id"],
         }
-        result = self._results.get(_step_of(call), {})
+        step = _step_of(call)
+        recorded = self._results.get(step, {})
+        if not isinstance(recorded, dict):
+            # Somebody settled the step in words of their own.
+            return {**part, "content": recorded, "outcome": "success"}
+        result = cast("Message", recorded)
         if "result" in result:
             return {**part, "content": _returned(result), "outcome": "success"}
         for why in ("message", "errors"):
             if why in result:
                 return {**part, "content": result[why], "outcome": "failed"}
-        return {**part, "content": INTERRUPTED, "outcome": "interrupted"}
+        unknown = INTERRUPTED if step in self._results else self._gates.why_not_run(step, ended) or INTERRUPTED
+        return {**part, "content": unknown, "outcome": "interrupted"}
 
     def _request(self, parts: list[Message]) -> Message:
         stamp = _iso(self._clock)
@@ -193,7 +215,7 @@ def _iso(at: int) -> str:
 
 conversation: Projection[Conversation, ThreadEvent] = Projection(
     name="messages",
-    version=1,
+    version=2,
     catalog=Catalog(*THREAD_EVENTS),
     initial=Conversation,
     apply=Conversation.apply,

@@ -5,15 +5,22 @@ from __future__ import annotations
 import msgspec
 
 from ..journal import RecordedEvent
-from ..journal.facts import RunStarted, ThreadEvent
+from ..journal.facts import ThreadEvent
+from .conversation_view import ThreadView
 from .rows import RowProjection, Rows
-from .threads import RunView, ThreadView, Usage, thread_view
+from .runs import RunView
+from .threads import thread_view
+from .usage import Usage
 
 __all__ = ["ThreadRow", "thread_list"]
 
 
-class ThreadRow(msgspec.Struct):
-    """A conversation in a list; `status` is that of its last run, and `last_at` the time of its last known event."""
+class ThreadRow(msgspec.Struct, omit_defaults=True):
+    """A conversation in a list; `status` is that of its open run, else that of the last run that was begun.
+
+    `last_run` is that run, `queued` are those that wait behind it, and `runs` counts all there ever were. `last_at` is
+    the time of the last known event.
+    """
 
     stream: str = ""
     owner: str | None = None
@@ -26,6 +33,7 @@ class ThreadRow(msgspec.Struct):
     steps: int = 0
     usage: Usage = msgspec.field(default_factory=Usage)
     last_run: RunView | None = None
+    queued: list[RunView] = []
 
 
 def _apply(rows: Rows[ThreadRow], event: ThreadEvent, recorded: RecordedEvent) -> None:
@@ -37,7 +45,7 @@ def _apply(rows: Rows[ThreadRow], event: ThreadEvent, recorded: RecordedEvent) -
 
 
 def _after(row: ThreadRow, event: ThreadEvent, recorded: RecordedEvent) -> ThreadRow:
-    """Let the view of one thread count the event, with its last run only: no event comes for an earlier one."""
+    """Let the view of one thread count the event, with those of its runs that anything can still happen to."""
     view = ThreadView(
         stream=row.stream,
         owner=row.owner,
@@ -45,13 +53,11 @@ def _after(row: ThreadRow, event: ThreadEvent, recorded: RecordedEvent) -> Threa
         status=row.status,
         opened_at=row.opened_at,
         usage=row.usage,
-        runs=[row.last_run] if row.last_run else [],
+        runs=[row.last_run, *row.queued] if row.last_run else [],
     )
-    steps = row.steps - (row.last_run.steps if row.last_run else 0)
+    runs, steps = len(view.runs), row.last_run.steps if row.last_run else 0
     view = thread_view.apply(view, event, recorded)
-    last_run = view.runs[-1] if view.runs else None
-    if isinstance(event, RunStarted) and row.last_run is not None:
-        steps += row.last_run.steps
+    begun = [run for run in view.runs if run.started_at is not None]
     return ThreadRow(
         stream=view.stream,
         owner=view.owner,
@@ -60,16 +66,17 @@ def _after(row: ThreadRow, event: ThreadEvent, recorded: RecordedEvent) -> Threa
         opened_at=view.opened_at,
         sequence=view.sequence,
         last_at=recorded.recorded_at,
-        runs=row.runs + isinstance(event, RunStarted),
-        steps=steps + (last_run.steps if last_run else 0),
+        runs=row.runs + len(view.runs) - runs,
+        steps=row.steps + sum(run.steps for run in begun) - steps,
         usage=view.usage,
-        last_run=last_run,
+        last_run=begun[-1] if begun else None,
+        queued=view.queued,
     )
 
 
 thread_list: RowProjection[ThreadRow, ThreadEvent] = RowProjection(
     name="threads",
-    version=1,
+    version=2,
     catalog=thread_view.catalog,
     row=ThreadRow,
     apply=_apply,

@@ -1,9 +1,9 @@
-"""What a conversation looks like from outside: its status, its runs, what they used."""
+"""What a conversation looks like from outside, folded: its status, its runs, what it asked for and what it used."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import cast
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import msgspec
 
@@ -11,153 +11,195 @@ from ..journal import Catalog, RecordedEvent
 from ..journal.facts import (
     THREAD_EVENTS,
     RunCancelled,
+    RunDeadlineSet,
     RunFailed,
     RunFinished,
     RunHalted,
+    RunParked,
+    RunPaused,
+    RunQueued,
+    RunRecovered,
     RunResumed,
     RunStarted,
+    RunSuspended,
+    RunWoken,
     StateSet,
     StepCompleted,
+    StepFailed,
     ThreadEvent,
     ThreadOpened,
 )
+from .conversation_view import ThreadView
 from .projection import Projection, project
+from .runs import RunView
+from .thread_waits import WAIT_FOLDS
+from .usage import told_usage, used_by
 
-__all__ = ["RunView", "ThreadView", "Usage", "thread_view", "view_of"]
-
-
-class Usage(msgspec.Struct):
-    """What model calls used: how many there were, and their tokens."""
-
-    requests: int = 0
-    tool_calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-
-    def add(self, other: Usage, *, times: int = 1) -> None:
-        """Add what another one used, or take it off again with `times=-1`."""
-        self.requests += times * other.requests
-        self.tool_calls += times * other.tool_calls
-        self.input_tokens += times * other.input_tokens
-        self.output_tokens += times * other.output_tokens
-
-
-class _Response(msgspec.Struct):
-    """What counts of a model's response."""
-
-    usage: Usage | None = None
-
-
-class RunView(msgspec.Struct):
-    """One run: `status` is running, done, failed, cancelled or halted; `stopped` says why a done one ended.
-
-    `usage` counts what is recorded, so also that of a run which goes on, failed or was cancelled.
-    """
-
-    run: str
-    agent: str
-    status: str
-    started_at: int
-    ended_at: int | None = None
-    stopped: str | None = None
-    error: str | None = None
-    steps: int = 0
-    usage: Usage = msgspec.field(default_factory=Usage)
-
-
-class ThreadView(msgspec.Struct):
-    """A conversation at a glance; `status` is that of its last run."""
-
-    stream: str = ""
-    owner: str | None = None
-    title: str | None = None
-    status: str = "new"
-    opened_at: int = 0
-    sequence: int = 0
-    runs: list[RunView] = msgspec.field(default_factory=list[RunView])
-    usage: Usage = msgspec.field(default_factory=Usage)
-    state: msgspec.Raw | None = None
-
-    def run(self, name: str) -> RunView | None:
-        """Return one run, or None."""
-        # The one that is asked for is mostly the last one.
-        return next((run for run in reversed(self.runs) if run.run == name), None)
-
-
-_USAGE = msgspec.json.Decoder(Usage | None)
-_RESPONSE = msgspec.json.Decoder(_Response)
+__all__ = ["thread_view", "view_of"]
 
 
 def _apply(view: ThreadView, event: ThreadEvent, recorded: RecordedEvent) -> ThreadView:
     view.stream, view.sequence = recorded.stream, recorded.sequence
-    match event:
-        case ThreadOpened():
-            view.owner, view.title, view.opened_at = event.owner, event.title, event.at
-            return view
-        case StateSet():
-            view.state = event.value
-            return view
-        case RunStarted():
-            view.runs.append(RunView(event.run, event.agent, "running", event.at))
-        case _:
-            pass
-    run = cast("RunView", view.run(event.run))
-    _apply_to_run(view, run, event)
-    view.status = run.status
+    fold = _FOLDS.get(type(event))
+    if fold is not None:
+        fold(view, event)
     return view
 
 
-def _apply_to_run(view: ThreadView, run: RunView, event: ThreadEvent) -> None:
-    match event:
-        case StepCompleted() if "/" not in event.step:
-            run.steps += 1
-            _count(view, run, event)
-        case RunFinished():
-            run.status, run.stopped, run.ended_at = "done", event.stopped, event.at
-            # The loop's own count is the last word: it knows of requests that were counted and not recorded.
-            view.usage.add(run.usage, times=-1)
-            run.usage = _USAGE.decode(event.usage) or Usage()
-            view.usage.add(run.usage)
-        case RunFailed():
-            run.status, run.ended_at = "failed", event.at
-            run.error = f"{event.error.type}: {event.error.message}"
-        case RunCancelled():
-            run.status, run.error, run.ended_at = "cancelled", event.reason, event.at
-        case RunHalted():
-            run.status = "halted"
-            run.error = f"step {event.step}: {event.field} differs from what was recorded"
-        case RunResumed():
-            run.status, run.error = "running", None
-        case _:
-            pass
+def _opened(view: ThreadView, event: ThreadOpened) -> None:
+    view.owner, view.title, view.opened_at = event.owner, event.title, event.at
 
 
-def _count(view: ThreadView, run: RunView, event: StepCompleted) -> None:
-    """Count what a step used: a turn of the model, or a tool with the sub-agents in it."""
-    if event.step.startswith("llm:"):
-        used = _used_by_response(event.result)
-        used.requests += 1
-    elif event.step.startswith("tool:"):
-        used = _USAGE.decode(event.usage) or Usage()
-        used.tool_calls += 1
-    else:
+def _state_set(view: ThreadView, event: StateSet) -> None:
+    view.state = event.value
+
+
+def _queued(view: ThreadView, event: RunQueued) -> None:
+    run = RunView(event.run, event.agent, "queued", queued_at=event.at, queued_until=event.expires_at)
+    view.runs.append(run)
+
+
+def _started(view: ThreadView, event: RunStarted) -> None:
+    run = _out_of_queue(view, event.run) or RunView(event.run, event.agent, "running")
+    run.started_at, run.status = event.at, "running"
+    view.runs.insert(view.queue_start, run)
+    view.status = run.status
+
+
+def _out_of_queue(view: ThreadView, name: str) -> RunView | None:
+    """Take a run out of the queue, if it is there."""
+    for place in range(view.queue_start, len(view.runs)):
+        if view.runs[place].run == name:
+            return view.runs.pop(place)
+    return None
+
+
+def _step_completed(view: ThreadView, event: StepCompleted) -> None:
+    run = _step_recorded(view, event)
+    if "/" in event.step:
+        # What sub-agents do within a tool is that tool's own affair, and counts with it.
         return
-    run.usage.add(used)
-    view.usage.add(used)
+    run.steps += 1
+    used = used_by(event)
+    if used is not None:
+        run.usage.add(used)
+        view.usage.add(used)
 
 
-def _used_by_response(result: msgspec.Raw) -> Usage:
-    try:
-        return _RESPONSE.decode(result).usage or Usage()
-    except msgspec.ValidationError:
-        # Not every answer of a model is a response with a usage; then the tokens are not known.
-        return Usage()
+def _step_recorded(view: ThreadView, event: StepCompleted | StepFailed) -> RunView:
+    run = view.known_run(event.run)
+    run.recoveries = 0
+    if run.waits:
+        run.waits.pop(event.step, None)
+    return run
 
+
+def _step_failed(view: ThreadView, event: StepFailed) -> None:
+    _step_recorded(view, event)
+
+
+def _finished(view: ThreadView, event: RunFinished) -> None:
+    run = _end(view, event.run, "done", event.at)
+    run.stopped = event.stopped
+    # The loop's own count is the last word: it knows of requests that were counted and not recorded.
+    view.usage.add(run.usage, times=-1)
+    run.usage = told_usage(event.usage)
+    view.usage.add(run.usage)
+
+
+def _failed(view: ThreadView, event: RunFailed) -> None:
+    _end(view, event.run, "failed", event.at, f"{event.error.type}: {event.error.message}")
+
+
+def _cancelled(view: ThreadView, event: RunCancelled) -> None:
+    queued = _out_of_queue(view, event.run)
+    if queued is None:
+        _end(view, event.run, "cancelled", event.at, event.reason)
+        return
+    # It was never begun, and says nothing about how the thread is doing.
+    queued.end("cancelled", event.at, event.reason)
+    view.runs.insert(view.queue_start, queued)
+
+
+def _end(view: ThreadView, name: str, status: str, at: int, error: str | None = None) -> RunView:
+    run = view.known_run(name)
+    for step, wait in run.waits.items():
+        if wait.kind == "child" and (child := view.child(name, step)) is not None:
+            child.status = "abandoned"
+    run.end(status, at, error)
+    view.status = status
+    return run
+
+
+def _halted(view: ThreadView, event: RunHalted) -> None:
+    _stop(view, event.run, "halted", f"step {event.step}: {event.field} differs from what was recorded")
+
+
+def _parked(view: ThreadView, event: RunParked) -> None:
+    _stop(view, event.run, "parked", event.reason).recoveries = event.recoveries
+
+
+def _stop(view: ThreadView, name: str, status: str, error: str) -> RunView:
+    run = view.known_run(name)
+    run.status, run.error, run.waiting = status, error, []
+    view.status = status
+    return run
+
+
+def _recovered(view: ThreadView, event: RunRecovered) -> None:
+    view.known_run(event.run).recoveries += 1
+
+
+def _deadline_set(view: ThreadView, event: RunDeadlineSet) -> None:
+    view.known_run(event.run).deadline = event.due
+
+
+def _paused(view: ThreadView, event: RunPaused) -> None:
+    view.known_run(event.run).pausing = event.reason
+
+
+def _suspended(view: ThreadView, event: RunSuspended) -> None:
+    run = view.known_run(event.run)
+    run.suspend(event.waiting)
+    view.status = run.status
+
+
+def _woken(view: ThreadView, event: RunWoken) -> None:
+    view.go_on(view.known_run(event.run))
+
+
+def _resumed(view: ThreadView, event: RunResumed) -> None:
+    run = view.known_run(event.run)
+    run.error, run.pausing, run.recoveries = None, None, 0
+    view.go_on(run)
+
+
+_FOLDS: dict[type[msgspec.Struct], Callable[[ThreadView, Any], None]] = {
+    ThreadOpened: _opened,
+    StateSet: _state_set,
+    RunQueued: _queued,
+    RunStarted: _started,
+    RunDeadlineSet: _deadline_set,
+    RunSuspended: _suspended,
+    RunWoken: _woken,
+    RunPaused: _paused,
+    RunRecovered: _recovered,
+    RunParked: _parked,
+    RunHalted: _halted,
+    RunResumed: _resumed,
+    RunFinished: _finished,
+    RunFailed: _failed,
+    RunCancelled: _cancelled,
+    StepCompleted: _step_completed,
+    StepFailed: _step_failed,
+    **WAIT_FOLDS,
+}
+"""What each fact changes in a view; those that are missing here show nowhere in it."""
 
 thread_view: Projection[ThreadView, ThreadEvent] = Projection(
-    name="thread", version=1, catalog=Catalog(*THREAD_EVENTS), initial=ThreadView, apply=_apply
+    name="thread", version=2, catalog=Catalog(*THREAD_EVENTS), initial=ThreadView, apply=_apply
 )
-"""Status, runs and usage of one thread."""
+"""Status, runs, approvals and usage of one thread."""
 
 
 def view_of(events: Iterable[RecordedEvent]) -> ThreadView:

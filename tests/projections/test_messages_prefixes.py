@@ -10,7 +10,24 @@ from pydantic_ai.messages import ModelMessage
 from clew.actors.agent.wire import valid_for_provider
 from clew.actors.testing import invalid_for_provider
 from clew.actors.thread import ThreadCommand
+from clew.actors.thread.commands import AlarmFired, DoubtStep
+from clew.projections import view_of
+from clew.projections.messages import AWAITS_DECISION
 from tests.actors.story import Story, cancel, complete, fail, finish, start
+from tests.projections.asking import (
+    EVERYTHING,
+    EXPIRES,
+    ask,
+    await_signal,
+    begin,
+    begin_run,
+    cancel_all,
+    decide,
+    queue,
+    retry_later,
+    settle,
+    wait_for,
+)
 from tests.projections.conversations import (
     call,
     outline,
@@ -23,11 +40,15 @@ from tests.projections.conversations import (
     whole_run,
 )
 
+DEADLINE = 10 * EXPIRES
+
 TWO_RUNS = [*whole_run("r1"), *whole_run("r2", ids=("d", "e", "f"))]
 
 
 def sent_next(story: Story) -> list[ModelMessage]:
-    """What the first request of another run would be."""
+    """What the first request of another run would be, once nothing is open or queued any more."""
+    if story.events and story.events[-1].type.name != "thread.opened":
+        story.tell(cancel_all())
     story.tell(start("next", owner="ann", prompt="and now?"))
     return valid_for_provider(said(story.events))
 
@@ -83,22 +104,60 @@ def test_several_runs_may_be_cut_short_one_after_the_other(first: int, second: i
 def histories(draw: st.DrawFn) -> list[ThreadCommand]:
     """Runs of several turns, with calls that finish in any order or not at all, each ended in some way."""
     commands: list[ThreadCommand] = []
-    for run in range(draw(st.integers(1, 3))):
-        name, ids, tail = f"r{run}", list[str](), prompt_tail()
-        commands.append(start(name, prompt=draw(st.text(min_size=1)), owner="ann"))
-        for number in range(1, draw(st.integers(1, 4))):
-            ids = [f"{name}-{number}-{place}" for place in range(draw(st.integers(1, 3)))]
-            parts = [text(said) for said in draw(st.lists(st.text(), max_size=2))]
-            commands.append(turn(number, *parts, *(call(id_) for id_ in ids), tail=tail, run=name))
-            retried = {id_ for id_ in ids if draw(st.booleans())}
-            commands += [
-                retry(id_, "no", run=name) if id_ in retried else tool(id_, 1, run=name)
-                for id_ in draw(st.permutations(ids))
-            ]
-            tail = [{"parts": [_result(id_, retried) for id_ in ids]}]
-        last = finish(name, tail=tail if ids else None)
-        commands.append(draw(st.sampled_from([last, cancel(name, owner="ann"), fail(name)])))
+    for number in range(draw(st.integers(1, 3))):
+        commands += draw(runs(f"r{number}"))
     return commands
+
+
+@st.composite
+def runs(draw: st.DrawFn, name: str) -> list[ThreadCommand]:
+    """A run with a deadline, others that wait behind it, and calls of which some wait for one thing or another."""
+    commands: list[ThreadCommand] = [begin_run(name, timeout=DEADLINE)]
+    ids, tail = list[str](), prompt_tail()
+    for number in range(1, draw(st.integers(1, 4))):
+        ids = [f"{name}-{number}-{place}" for place in range(draw(st.integers(1, 3)))]
+        parts = [text(said) for said in draw(st.lists(st.text(), max_size=2))]
+        commands.append(turn(number, *parts, *(call(id_) for id_ in ids), tail=tail, run=name))
+        if draw(st.booleans()):
+            behind = f"{name}-{number}"
+            commands += [queue(behind), cancel(behind, owner="ann")][: draw(st.integers(1, 2))]
+        retried = {id_ for id_ in ids if draw(st.booleans())}
+        asking = {id_: draw(st.sampled_from(HOW)) for id_ in ids}
+        commands += [ask(id_, run=name, expires=SOON[asking[id_]]) for id_ in ids if asking[id_] in SOON]
+        for id_ in draw(st.permutations(ids)):
+            commands += _waited(name, id_, asking[id_])
+            commands.append(retry(id_, "no", run=name) if id_ in retried else tool(id_, 1, run=name))
+        tail = [{"parts": [_result(id_, retried) for id_ in ids]}]
+    last = finish(name, tail=tail if ids else None)
+    ends: list[ThreadCommand] = [last, cancel(name, owner="ann"), fail(name), AlarmFired(DEADLINE + 1)]
+    return [*commands, draw(st.sampled_from(ends)), cancel_all()]
+
+
+SOON = {"approved": EXPIRES, "rejected": EXPIRES, "expired": 100}
+"""When the questions expire that are to end so."""
+
+HOW = ("at once", "signal", "retry", "doubt", *SOON)
+
+
+def _waited(run: str, id_: str, how: str) -> list[ThreadCommand]:
+    """What happens to a call before it has its result."""
+    step = f"tool:add:{id_}"
+    match how:
+        case "approved":
+            return [wait_for(f"approval:{id_}", run=run), decide(id_, run=run), begin(id_, run=run)]
+        case "rejected":
+            return [wait_for(f"approval:{id_}", run=run), decide(id_, "rejected", run=run)]
+        case "expired":
+            return [wait_for(f"approval:{id_}", run=run), AlarmFired(100)]
+        case "signal":
+            return [await_signal(id_, run=run), wait_for(f"signal:{id_}", run=run), AlarmFired(90)]
+        case "retry":
+            return [retry_later(id_, run=run), wait_for(step, run=run), AlarmFired(70)]
+        case "doubt":
+            doubted = [begin(id_, run=run, claimed=True), DoubtStep(run, step, 3), wait_for(step, run=run)]
+            return [*doubted, settle("retry", id_, run=run)]
+        case _:
+            return []
 
 
 def _result(id_: str, retried: set[str]) -> dict[str, object]:
@@ -114,13 +173,26 @@ def _result(id_: str, retried: set[str]) -> dict[str, object]:
 def test_any_history_cut_anywhere_leaves_a_conversation_to_go_on_with(
     history: list[ThreadCommand], data: st.DataObject
 ) -> None:
-    cut = data.draw(st.integers(0, len(history)))
-    story = Story(*history[:cut])
-    if cut and story.events[-1].type.name not in {"run.finished", "run.failed", "run.cancelled"}:
-        run = history[cut - 1].run
-        story.tell(data.draw(st.sampled_from([cancel(run, owner="ann"), fail(run)])))
+    story = Story(*history[: data.draw(st.integers(0, len(history)))])
+    if run := view_of(story.events).open_run:
+        ends: list[ThreadCommand] = [cancel(run.run, owner="ann"), AlarmFired(DEADLINE + 1)]
+        story.tell(data.draw(st.sampled_from(ends if run.suspended else [*ends, fail(run.run)])))
 
     assert invalid_for_provider(sent_next(story)) == []
+
+
+@pytest.mark.scenario("HIT-12")
+@pytest.mark.parametrize("how", ["cancel", "time out"])
+@pytest.mark.parametrize("cut", range(len(EVERYTHING) + 1))
+def test_a_run_that_waits_for_anything_at_all_may_be_cut_short(cut: int, how: str) -> None:
+    story = Story(*EVERYTHING[:cut])
+    if how == "time out" and cut:
+        story.tell(AlarmFired(DEADLINE))
+
+    sent = sent_next(story)
+
+    assert invalid_for_provider(sent) == []
+    assert AWAITS_DECISION not in str(sent)
 
 
 @pytest.mark.parametrize("parts", [[], [text("")], [text(" \n")], [text(""), text("")]])

@@ -14,6 +14,7 @@ from clew.journal import Journal, MemoryJournal, NewEvent, import_history, write
 from clew.journal.lmdb import LmdbJournal
 from clew.projections import DurableProjection, LiveRows, Usage, fold_rows, thread_list, view_of
 from tests.actors.story import Story, cancel, complete, fail, fail_step, finish, halt, resume, start
+from tests.projections.asking import EVERYTHING, ask, begin_run, called, queue, wait_for
 from tests.projections.conversations import whole_run
 
 STORIES: dict[str, list[ThreadCommand]] = {
@@ -22,6 +23,16 @@ STORIES: dict[str, list[ThreadCommand]] = {
     "three": [start(), complete(), halt(), resume(), complete("llm:turn:2"), finish()],
     "four": [*whole_run(), *whole_run("r2", ids=("d", "e", "f"))],
     "five": [start()],
+    "six": EVERYTHING,
+    "seven": [
+        begin_run(),
+        called("a"),
+        queue("r2"),
+        ask(),
+        wait_for("approval:a"),
+        queue("r3"),
+        cancel("r2", owner="ann"),
+    ],
 }
 
 
@@ -43,7 +54,8 @@ def check(journal: Journal) -> None:
         assert (row.stream, row.owner, row.title, row.status) == (stream, view.owner, view.title, view.status)
         assert (row.opened_at, row.sequence, row.usage) == (view.opened_at, view.sequence, view.usage)
         assert (row.runs, row.steps) == (len(view.runs), sum(run.steps for run in view.runs))
-        assert row.last_run == (view.runs[-1] if view.runs else None)
+        begun = [run for run in view.runs if run.started_at is not None]
+        assert (row.last_run, row.queued) == (begun[-1] if begun else None, view.queued)
         assert row.last_at == max(event.recorded_at for event in journal.read(stream))
 
 
@@ -54,7 +66,7 @@ def test_a_row_says_what_the_view_of_the_thread_says(batch: int, journal: Journa
     durable.catch_up()
     check(journal)
 
-    tell(journal, "four", "five")
+    tell(journal, "four", "five", "six", "seven")
     durable.catch_up()
 
     check(journal)
@@ -116,7 +128,7 @@ def test_the_command_lists_what_the_views_say_whatever_was_kept(
         tell(journal, "one", "two", "five")
         if kept == "some":
             DurableProjection(journal, thread_list).catch_up()
-        tell(journal, "three", "four")
+        tell(journal, "three", "four", "six", "seven")
         # Of a newer version: known to nobody here, and yet the last that happened.
         unknown = NewEvent(b'{"event":"thread.renamed","version":1,"data":{}}', recorded_at=9999)
         journal.append("thread/one", [unknown], expected=journal.head("thread/one").sequence).wait()
@@ -130,4 +142,4 @@ def test_the_command_lists_what_the_views_say_whatever_was_kept(
     assert threads(journal=str(path), as_json=True) == 0
 
     assert json.loads(capsys.readouterr().out) == wanted
-    assert [row["thread"] for row in wanted] == ["five", "four", "new", "one", "three"]
+    assert [row["thread"] for row in wanted] == ["five", "four", "new", "one", "seven", "six", "three"]

@@ -101,7 +101,7 @@ def test_synced_state_is_the_last_that_was_set_whole() -> None:
     for number, state in enumerate(({"a": 1, "b": 2}, {"a": 3})):
         states.append(view_of(story.tell(complete(f"tool:t:{number}", state=state)).events).state)
 
-    assert states == [None, raw({"a": 1, "b": 2}), raw({"a": 3})]
+    assert states == [NOTHING, raw({"a": 1, "b": 2}), raw({"a": 3})]
 
 
 def test_a_run_that_is_not_there_is_none() -> None:
@@ -112,7 +112,12 @@ def test_a_view_can_be_kept_and_gone_on_with() -> None:
     from clew.projections import project
 
     story = Story(
-        start(owner="ann"), complete(), halt(), resume(owner="ann"), finish(usage=USED), start("r2", owner="ann")
+        start(owner="ann"),
+        complete(state={"n": 1}),
+        halt(),
+        resume(owner="ann"),
+        finish(usage=USED),
+        start("r2", owner="ann"),
     )
 
     for cut in range(len(story.events) + 1):
