@@ -11,7 +11,8 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from .demo import demo
+from .approvals import approvals, approve, reject
+from .demo_app import demo_app
 from .exits import EPILOG, ExitCode, drop_unread, fail
 from .history import export_history, take_history
 from .journal_app import journal_app
@@ -52,6 +53,9 @@ def clew(
 
 for _name, _command in {
     "run": run,
+    "approvals": approvals,
+    "approve": approve,
+    "reject": reject,
     "threads": threads,
     "show": show,
     "log": log,
@@ -59,10 +63,10 @@ for _name, _command in {
     "export": export_history,
     "import": take_history,
     "verify": verify,
-    "demo": demo,
 }.items():
     app.command(_name, epilog=EPILOG)(_command)
 
+app.add_typer(demo_app)
 app.add_typer(journal_app)
 
 

@@ -37,6 +37,7 @@ _OFFLINE: Final = "No language model is used: the desk follows written rules. (-
 
 
 def demo(
+    context: typer.Context,
     *,
     mails: Annotated[int, typer.Option(metavar="N", min=1, max=_MAILS, help="How many mails of the box.")] = _MAILS,
     model: Annotated[
@@ -49,7 +50,10 @@ def demo(
 
     A support desk answers a box of mails. Its process is killed in the middle of a tool call, a second one carries
     on, and everything is replayed without calling anything. Exits with 1 if anything was lost, repeated or different.
+    `clew demo approvals` is about calls that a person approves.
     """
+    if context.invoked_subcommand is not None:
+        return ExitCode.OK
     if keep is not None and keep.exists() and not (keep.is_dir() and not any(keep.iterdir())):
         raise Refused(f"{keep} is there already and not an empty directory; name a new one")
     with nullcontext(str(keep)) if keep is not None else tempfile.TemporaryDirectory(prefix="clew-demo-") as name:

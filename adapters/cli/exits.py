@@ -35,6 +35,7 @@ Exit codes:
   3    replay or recovery met something else than was recorded
   4    the journal is damaged
   5    the journal is in use by another process, or cannot be opened
+  6    the run waits: for a decision, a signal, another conversation, or to be resumed
   130  interrupted
   141  whoever read the output stopped reading
 
@@ -50,6 +51,7 @@ class ExitCode(IntEnum):
     DIVERGED = 3
     DAMAGED = 4
     NOT_OPENED = 5
+    WAITS = 6
     INTERRUPTED = 130
     UNREAD = 141
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -15,6 +15,9 @@ __all__ = ["CATALOG", "EventLine", "call_text", "error_text", "line_of", "value_
 CATALOG = Catalog(*THREAD_EVENTS)
 
 Json = dict[str, Any]
+
+_SEALED: Final = {frozenset({"clew_sealed"}), frozenset({"sealed", "key", "nonce", "data"})}
+"""What is in the place of sealed arguments, in a response of the model and in a question for people."""
 
 
 class EventLine(msgspec.Struct, frozen=True):
@@ -61,6 +64,8 @@ def words_of(fact: StepCompleted | StepFailed) -> str:
 def call_text(part: Json) -> str:
     """Return a tool call as it would be written in Python."""
     args: object = part.get("args")
+    if isinstance(args, dict) and frozenset(cast("Json", args)) in _SEALED:
+        return f"{part['tool_name']}(sealed)"
     if isinstance(args, str):
         try:
             args = msgspec.json.decode(args)

@@ -6,26 +6,19 @@ from collections.abc import Generator
 from contextlib import closing
 from typing import Annotated, Final
 
-import msgspec
 import typer
 
 from ...journal import Journal, RecordedEvent
 from ...projections import Follow
+from .about import about
 from .facts import line_of
 from .opening import DEFAULT_JOURNAL, AsJson, JournalPath, find_thread, open_journal
-from .render import console, safe, shorten, size_of, time_of, write_json
+from .render import console, one_line, shorten, size_of, time_of, write_json
 
 __all__ = ["log"]
 
 _NARROW: Final = 100
 _DIGEST_LENGTH: Final = 10
-
-
-class _Named(msgspec.Struct):
-    """What most events of a conversation say about themselves."""
-
-    run: str = ""
-    step: str = ""
 
 
 def log(
@@ -38,7 +31,8 @@ def log(
 ) -> int:
     """List the events of a conversation.
 
-    Each line says the sequence, time, name, step or run, size and the beginning of the digest.
+    Each line says the sequence, time, name, what it is about, size and the beginning of the digest; a narrow terminal
+    has no room for the last two.
     """
     with open_journal(journal, readonly=True) as opened:
         stream = find_thread(opened, journal, thread)
@@ -62,18 +56,10 @@ def _events(journal: Journal, stream: str, *, after: int, follow: bool) -> Gener
 def _text(event: RecordedEvent, width: int | None) -> str:
     narrow = width is not None and width < _NARROW
     at = time_of(event.recorded_at, date=not narrow, ms=True)
-    start = f"{event.sequence:>5}  {at}  {event.type.name:<14}  "
-    end = f"  {size_of(len(event.canonical)):>9}  {event.digest.hex()[:_DIGEST_LENGTH]}"
-    about = safe(_about(event))
+    start = f"{event.sequence:>5}  {at}  {event.type.name:<18}  "
+    end = "" if narrow else f"  {size_of(len(event.canonical)):>9}  {event.digest.hex()[:_DIGEST_LENGTH]}"
+    words = one_line(about(event))
     if width is None:
-        return f"{start}{about:<36}{end}"
+        return f"{start}{words:<36}{end}"
     room = max(10, width - len(start) - len(end))
-    return f"{start}{shorten(about, room):<{room}}{end}"
-
-
-def _about(event: RecordedEvent) -> str:
-    try:
-        named = msgspec.json.decode(event.data, type=_Named)
-    except msgspec.MsgspecError:
-        return ""
-    return named.step or named.run
+    return f"{start}{shorten(words, room):<{room}}{end}".rstrip()

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 from rich.console import Console
 
 from .render import counted, safe
 
-__all__ = ["Outcome", "show_outcome"]
+__all__ = ["Outcome", "Promise", "show_outcome", "show_promises"]
+
+Promise = tuple[bool, str, str]
+"""Whether it was kept, what it is, and the numbers that say so."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +39,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
 
     @property
-    def promises(self) -> list[tuple[bool, str, str]]:
+    def promises(self) -> list[Promise]:
         """Each promise: whether it was kept, what it is, and the numbers that say so."""
         calls = f"{self.replay_model_calls} model calls, {self.replay_tool_calls} tool calls"
         return [
@@ -70,11 +75,16 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 def show_outcome(outcome: Outcome, out: Console) -> None:
     """Print the promises and what was found."""
-    out.print()
-    width = max(len(promise) for _, promise, _ in outcome.promises)
-    for kept, promise, found in outcome.promises:
-        out.print("kept  " if kept else "BROKEN", style="green" if kept else "bold red", end="")
-        out.print(f"  {promise:<{width}}  {found}", soft_wrap=True)
+    show_promises(outcome.promises, out)
     size = f"{outcome.journal_bytes:,} bytes of journal"
     out.print()
     out.print(safe(f"{size}, {outcome.seconds:.1f} s, thinking by {outcome.model}"))
+
+
+def show_promises(promises: Sequence[Promise], out: Console) -> None:
+    """Print each promise, whether it was kept, and what says so."""
+    out.print()
+    width = max(len(promise) for _, promise, _ in promises)
+    for kept, promise, found in promises:
+        out.print("kept  " if kept else "BROKEN", style="green" if kept else "bold red", end="")
+        out.print(f"  {promise:<{width}}  {found}", soft_wrap=True)

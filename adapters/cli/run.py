@@ -18,7 +18,8 @@ from .exits import ExitCode, Refused, fail
 from .opening import DEFAULT_JOURNAL, AsJson, JournalPath, open_journal, thread_stream
 from .progress import Ending, JsonProgress, Progress, TextProgress
 from .render import counted, one_line
-from .watching import Watch
+from .standing import how_to_decide
+from .watching import WAITS, Watch
 
 if TYPE_CHECKING:
     from ...actors.agent import AgentDefinition, Thread
@@ -27,7 +28,12 @@ __all__ = ["run"]
 
 CLOSE_TIMEOUT_S = 5.0
 
-_CODES = {"done": ExitCode.OK, "halted": ExitCode.DIVERGED, "interrupted": ExitCode.INTERRUPTED}
+_CODES = {
+    "done": ExitCode.OK,
+    "halted": ExitCode.DIVERGED,
+    "interrupted": ExitCode.INTERRUPTED,
+    **dict.fromkeys(WAITS, ExitCode.WAITS),
+}
 
 
 def run(
@@ -70,6 +76,7 @@ def run(
                 watch=watch,
                 progress=JsonProgress() if as_json else TextProgress(),
                 hint=_hint(agent, thread, owner, journal),
+                journal=journal,
             ).do(prompt, run_id)
         except Exception as error:  # noqa: BLE001  (said in one line; the code goes on to the exit)
             code = fail(error)
@@ -89,12 +96,14 @@ class _Work:
         watch: Watch,
         progress: Progress,
         hint: str,
+        journal: str,
     ) -> None:
         self._thread = thread
         self._definition = definition
         self._watch = watch
         self._progress = progress
         self._hint = hint
+        self._journal = journal
 
     def do(self, prompt: str | None, run_id: str | None) -> ExitCode:
         """Finish the run that is open, then start the one that is asked for."""
@@ -103,7 +112,11 @@ class _Work:
             raise Refused(f"{self._thread.stream} has no open run to resume; give a TEXT to start one")
         if open_run is not None:
             code = self._resume(open_run)
-            if prompt is None or open_run.run == run_id or self._open_run() is not None:
+            still_open = self._open_run()
+            if prompt is None or open_run.run == run_id:
+                return code
+            if still_open is not None:
+                sys.stderr.write(one_line(f"clew: TEXT was not asked, for run {still_open.run} is open") + "\n")
                 return code
         return self._start(prompt or "", run_id)
 
@@ -111,8 +124,7 @@ class _Work:
         if not self._sequence():
             return None
         # Whoever is not the owner is refused here.
-        runs = self._thread.view().runs
-        return runs[-1] if runs and runs[-1].status in ("running", "halted") else None
+        return self._thread.view().open_run
 
     def _resume(self, open_run: RunView) -> ExitCode:
         if open_run.agent != self._definition.name:
@@ -124,6 +136,9 @@ class _Work:
         self._progress.note(f"resuming run {open_run.run} of {self._thread.key} after {recorded}")
         after = self._sequence()
         self._thread.resume(open_run.run).get()
+        for child in self._thread.view().children:
+            if child.status == "running":
+                self._watch.wake(child.thread)
         return self._end(self._watch.until_end(open_run.run, after, self._progress))
 
     def _start(self, prompt: str, run_id: str | None) -> ExitCode:
@@ -141,6 +156,8 @@ class _Work:
         if ending.status in ("interrupted", "late"):
             kept = f"run {ending.run} is kept with {counted(ending.steps, 'recorded step')}"
             sys.stderr.write(f"clew: {ending.error}: {kept}. Resume it: {self._hint}\n")
+        elif ending.status in WAITS:
+            self._say_what_it_waits_for(ending)
         elif ending.status == "running":
             # The cause was logged when it happened.
             sys.stderr.write(f"clew: error: run {ending.run} is kept, but cannot go on here\n")
@@ -149,6 +166,13 @@ class _Work:
         if ending.status == "done" and ending.error is not None:
             return ExitCode.NO_ANSWER
         return _CODES.get(ending.status, ExitCode.NO_ANSWER)
+
+    def _say_what_it_waits_for(self, ending: Ending) -> None:
+        view, status = self._thread.view(), ending.status.replace("_", " ")
+        lines = [f"run {ending.run} is {status}: {ending.error}"]
+        lines += [f"decide: {line}" for line in how_to_decide(view, view.known_run(ending.run), self._journal)]
+        for line in (*lines, f"then let it go on: {self._hint}"):
+            sys.stderr.write(one_line(f"clew: {line}") + "\n")
 
     def _sequence(self) -> int:
         return self._thread.journal.head(self._thread.stream).sequence

@@ -10,11 +10,12 @@ import typer
 from rich.console import Console
 
 from ...journal import RecordedEvent, category_of
-from ...projections import Message, ThreadView, messages, view_of
+from ...projections import AWAITS_DECISION, Message, ThreadView, messages, view_of
 from .exits import Refused
 from .facts import call_text, value_text
 from .opening import DEFAULT_JOURNAL, AsJson, JournalPath, find_thread, open_journal
-from .render import console, counted, one_line, safe, time_of, write_json
+from .render import console, one_line, safe, time_of, write_json
+from .standing import how_to_decide, standing, waiting_for
 
 __all__ = ["show"]
 
@@ -48,7 +49,7 @@ def show(
     page.head(events, view_of(events))
     for message in said:
         page.message(message)
-    page.foot(view_of(events))
+    page.foot(view_of(events), journal)
     return 0
 
 
@@ -78,14 +79,15 @@ class _Page:
         for part in cast("list[Part]", message["parts"]):
             self._part(part, at, cast("str | None", model))
 
-    def foot(self, view: ThreadView) -> None:
+    def foot(self, view: ThreadView, journal: str) -> None:
         for run in view.runs:
             if run.status != "done":
                 self._out.print()
-                why = f": {one_line(run.error)}" if run.error else ""
-                self._out.print(
-                    safe(f"run {run.run} is {run.status} after {counted(run.steps, 'step')}{why}"), style="bold"
-                )
+                self._out.print(one_line(standing(run)), style="bold", soft_wrap=True)
+                for line in waiting_for(run):
+                    self._out.print(f"  {one_line(line)}", soft_wrap=True)
+                for line in how_to_decide(view, run, journal):
+                    self._out.print(f"  decide: {one_line(line)}", soft_wrap=True)
         if view.runs and (used := view.usage).requests:
             self._out.print()
             tokens = f"{used.input_tokens} tokens in, {used.output_tokens} out"
@@ -101,7 +103,7 @@ class _Page:
             case "text":
                 self._say(f"assistant ({model})" if model else "assistant", at, _content_text(part.get("content")))
             case "tool-return" | "builtin-tool-return":
-                outcome = part.get("outcome", "success")
+                outcome = "pending" if part.get("content") == AWAITS_DECISION else part.get("outcome", "success")
                 title = f"result of {part.get('tool_name')}" + ("" if outcome == "success" else f" ({outcome})")
                 self._say(title, at, _content_text(part.get("content")), style="green")
             case "retry-prompt":

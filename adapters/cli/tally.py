@@ -25,11 +25,6 @@ class Recorded(msgspec.Struct):
     steps: set[str]
 
     @property
-    def open_threads(self) -> list[str]:
-        """The threads whose run has not ended."""
-        return [stream for stream, view in self.threads.items() if view.status == "running"]
-
-    @property
     def runs(self) -> int:
         """How many runs there are."""
         return sum(len(view.runs) for view in self.threads.values())
