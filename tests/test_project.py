@@ -91,7 +91,14 @@ def python_blocks(document: Path) -> list[tuple[int, str]]:
     return [(text.count("\n", 0, fence.start(1)), fence[1]) for fence in fences]
 
 
-PAGES = ["README.md", "docs/durability.md", "docs/journal.md", "docs/testing.md"]
+PAGES = [
+    "README.md",
+    "docs/approvals.md",
+    "docs/durability.md",
+    "docs/journal.md",
+    "docs/testing.md",
+    "docs/threads.md",
+]
 
 
 @pytest.mark.parametrize("page", PAGES)

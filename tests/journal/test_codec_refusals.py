@@ -91,7 +91,11 @@ def test_a_field_that_is_a_set_is_refused_when_the_catalog_is_made() -> None:
 
 
 @pytest.mark.scenario("SER-08")
-@pytest.mark.parametrize("value", [Fraction(1, 3), complex(1, 2), range(3), PurePath("x"), object(), len], ids=repr)
+@pytest.mark.parametrize(
+    "value",
+    [Fraction(1, 3), complex(1, 2), range(3), PurePath("x"), object(), len],
+    ids=lambda value: type(value).__name__,
+)
 def test_a_value_without_a_form_is_named_with_its_path_and_type(value: object) -> None:
     with pytest.raises(NotRepresentable) as caught:
         CATALOG.encode(Typed(inner={"a": [1, {"b c": [value]}]}))

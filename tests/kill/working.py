@@ -12,7 +12,7 @@ from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from clew.actors import ActorSystem
-from clew.actors.agent import tool_step
+from clew.actors.agent import AgentDefinition, tool_step
 from clew.actors.testing import final_turn, tool_call_turn, tool_calls_turn
 
 THREADS = 6
@@ -25,7 +25,7 @@ def note(path: Path, text: str) -> None:
         os.fsync(notes.fileno())
 
 
-def make_agent(path: Path) -> Agent[None, str]:
+def make_agent(path: Path) -> AgentDefinition[None, str]:
     def respond(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         turn = 1 + sum(message.kind == "response" for message in messages)
         if turn == 1:
@@ -42,7 +42,8 @@ def make_agent(path: Path) -> Agent[None, str]:
         note(path, f"end {key}")
         return f"worked {n}"
 
-    return agent
+    # It is killed on purpose, again and again before it comes to anything.
+    return AgentDefinition(agent=agent, recoveries_max=1000)
 
 
 def main(path: Path) -> None:

@@ -35,14 +35,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Start collecting."""
-    config.pluginmanager.register(Claims(config), "clew-claims")
+    # Beside others, a test's reports go to the process that started them all, and its claims with them.
+    file = None if hasattr(config, "workerinput") else config.getoption("claims")
+    config.pluginmanager.register(Claims(file), "clew-claims")
 
 
 class Claims:
     """The claims of one test run."""
 
-    def __init__(self, config: pytest.Config) -> None:
-        self._file: str | None = config.getoption("claims")
+    def __init__(self, file: str | None) -> None:
+        self._file = file
         self._ids: dict[str, list[str]] = {}
         self._unknown: defaultdict[str, set[str]] = defaultdict(set)
         self._passed: set[str] = set()
