@@ -22,7 +22,7 @@ demo: $(VENV)/.runtime ## see a run killed and carried on; needs no key
 	@$(BIN)/clew demo
 
 test: check ## run every check, then every test
-	@$(BIN)/python -m pytest --claims .claims.json
+	@$(BIN)/python -m pytest --claims .claims.json --numprocesses auto --dist worksteal
 
 check: $(VENV)/.tools ## formatting, lint, types, import rules
 	$(BIN)/ruff format --check --quiet
