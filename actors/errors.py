@@ -24,6 +24,7 @@ ActorError
 ├─ StepFailed              a step raised, as recorded
 ├─ NoMemory                nothing here remembers for this owner
 ├─ SignalTimedOut          the signal that was waited for did not come in time
+├─ PauseSwallowed          a tool went on in spite of the cancel that lets go of its wait
 ├─ InvalidState            a value that the thread's synced state may not have
 ├─ ForeignToken            a place to go on from that is none in this thread
 ├─ DeltasLost              a listener was too slow for what the model says
@@ -55,6 +56,7 @@ __all__ = [
     "InvalidState",
     "MailboxFull",
     "NoMemory",
+    "PauseSwallowed",
     "ReplayDivergence",
     "RunCancelled",
     "RunConflict",
@@ -305,6 +307,20 @@ class SignalTimedOut(ActorError):
         self.run = run
         self.signal = signal
         super().__init__(f"{thread}, run {run}: no signal {signal!r} came in time. Go on without it, or wait again.")
+
+
+class PauseSwallowed(ActorError):
+    """A step caught the cancel with which its wait is let go of, and went on; nothing of that is recorded."""
+
+    def __init__(self, *, thread: str, run: str, step: str) -> None:
+        self.thread = thread
+        self.run = run
+        self.step = step
+        super().__init__(
+            f"{thread}, run {run}: {step} caught the cancel with which its wait is let go of, and went on without an "
+            "answer. Nothing of that is recorded, and it runs again once the answer is there. "
+            "Let it catch `Exception`, not everything."
+        )
 
 
 class InvalidState(ActorError):

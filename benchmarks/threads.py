@@ -257,16 +257,19 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--dir", type=Path, default=None, help="where to write; the current directory by default")
     parser.add_argument("--json", action="store_true", help="print one line of JSON")
     parser.add_argument("--quick", action="store_true", help="a tenth of everything")
+    parser.add_argument("--smoke", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
-    threads, sleeping = options.threads, options.sleeping
-    if options.quick:
+    threads, sleeping, idle_s = options.threads, options.sleeping, 5.0
+    if options.smoke:
+        threads, sleeping, idle_s = 20, 200, 0.2
+    elif options.quick:
         threads, sleeping = threads // 10, sleeping // 10
     directory = Path(tempfile.mkdtemp(prefix="clew-threads-", dir=options.dir or Path.cwd()))
     try:
         rows = [
             measure_runs(directory, threads),
             measure_alarms(directory, threads, spread_s=threads / 200),
-            measure_sleeping(directory, sleeping, idle_s=5.0),
+            measure_sleeping(directory, sleeping, idle_s=idle_s),
         ]
         where, libraries = machine(directory), versions()
     finally:

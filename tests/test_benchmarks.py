@@ -138,6 +138,15 @@ def test_the_append_benchmark_compares_the_journal_and_actors_with_lmdb_alone(tm
     assert {frozenset(row) for row in [*found["rows"], *found["floor"].values()]} == {frozenset(APPENDS)}
 
 
+def test_the_threads_benchmark_runs_threads_lets_alarms_fire_and_looks_at_sleeping_ones(tmp_path: Path) -> None:
+    found = report("benchmarks.threads", "--dir", str(tmp_path))
+
+    runs, alarms, sleeping = found["rows"]
+    assert (runs["part"], runs["threads"], runs["failed"]) == ("runs", 20, 0)
+    assert (alarms["part"], alarms["schedules"]) == ("alarms", 20)
+    assert (sleeping["part"], sleeping["schedules"]) == ("sleeping", 200)
+
+
 def test_the_actors_benchmark_compares_ours_with_a_thread_for_each_actor() -> None:
     found = report("benchmarks.actors")
 

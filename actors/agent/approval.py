@@ -14,6 +14,7 @@ from ...journal import encode_exact
 from ...journal.facts import ApprovalRequested, ApprovalResolved
 from ..thread import AGENT, RequestApproval
 from .options import ToolPolicy
+from .payload import check_fits
 from .sealing import NO_SEAL, Seal, Unreadable
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ async def ask_people(
     if resolved.decision != "approved":
         return Refused(step, _refusal(resolved), resolved.decision)
     try:
-        return _granted(steps, terms, asked, resolved)
+        return _granted(steps, terms, asked, resolved, arguments)
     except Unreadable as error:
         return Refused(step, f"The call was approved, but not made: {error}", "unreadable")
 
@@ -112,8 +113,11 @@ async def ask_a_question(steps: RunSteps, terms: ApprovalTerms, call: str, quest
     """Return what people said of a question in the middle of a tool; where they have not yet, ask, once, and park."""
     tool = call.rpartition("/")[2].split(":", 2)[1]
     asked = {"question": msgspec.json.decode(encode_exact(question, what=f"the question of {call}"))}
+    check_fits(f"the question of {call}", msgspec.Raw(msgspec.json.encode(asked)))
     step = steps.names.wait("approval")
-    _, resolved = await _ask(steps, terms, step, call, tool, asked, timeout_s)
+    found, resolved = await _ask(steps, terms, step, call, tool, asked, timeout_s)
+    if found.principal != principal_of(terms.agent, steps.stream):
+        return Decision(approved=False, decision="rejected", by=None, reason=f"{found.principal} asked, not this one")
     return Decision(resolved.decision == "approved", resolved.decision, resolved.by, resolved.reason)
 
 
@@ -148,13 +152,18 @@ async def _ask(
 
 
 def _granted(
-    steps: RunSteps, terms: ApprovalTerms, asked: ApprovalRequested, resolved: ApprovalResolved
+    steps: RunSteps,
+    terms: ApprovalTerms,
+    asked: ApprovalRequested,
+    resolved: ApprovalResolved,
+    arguments: Mapping[str, Any],
 ) -> Granted | Refused:
-    """Return the grant, if it is good for what is to be called."""
+    """Return the grant, if it is good for what is to be called, here and with these arguments or the edited ones."""
     edited = bytes(resolved.arguments) != b"null"
     place = place_of_approval(steps.stream, steps.run, asked.step, edited=edited)
     stored = terms.seal.open(resolved.arguments if edited else asked.arguments, place)
-    found = fingerprint_of(asked.tool, stored, asked.principal, asked.policy)
+    principal, called = principal_of(terms.agent, steps.stream), stored if edited else arguments
+    found = fingerprint_of(asked.tool, called, principal, asked.policy)
     if found != resolved.fingerprint:
         text = "The call was not made: what was approved is not what would be called. Ask again if it is still wanted."
         return Refused(asked.step, text, "unreadable")

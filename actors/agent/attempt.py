@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ..thread import DoubtStep, StartStep
 from .options import ToolPolicy
-from .recorded import StepEvents
+from .recorded import NOT_RECORDED, StepEvents
 from .timing import MOMENT_NS, deadline, sleep_until
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class Attempt:
         self._due = found.due
         self._claimed = found.claimed or 0
         self._before = found.attempts
+        self._lapsed = found.lapsed
 
     async def begin(self) -> None:
         """Wait until the next attempt may begin, and record that it does where that matters.
@@ -44,7 +45,7 @@ class Attempt:
         """
         steps, name, policy = self._steps, self._name, self._policy
         if self._claimed:
-            await self._settled()
+            await self._settled(self._claimed)
         if self._until is not None:
             await self._wait(self._until)
         self.number += 1
@@ -56,7 +57,10 @@ class Attempt:
             command = StartStep(
                 steps.run, name, self.number, policy.at_most_once, self._approval, self._due, steps.now()
             )
-            steps.recording.send(command, f"{steps.run}/{name}>{self.number}")
+            again = f".{self._lapsed}" if self._lapsed else ""
+            steps.recording.send(command, f"{steps.run}/{name}>{self.number}{again}")
+            if policy.at_most_once:
+                steps.note_within(name, NOT_RECORDED._replace(attempts=self.number - 1, claimed=self.number))
             if policy.at_most_once or self._approval is not None:
                 # A claim that a crash could lose would be none.
                 await steps.recording.synced()
@@ -73,11 +77,15 @@ class Attempt:
         if due <= self._steps.now():
             raise self._timed_out()
         try:
-            async with deadline(self._steps.now, due):
+            # A step that waits for people takes as long as they do.
+            async with deadline(self._steps.now, due, unless=lambda: self._steps.siblings.waits(self._name)):
                 return await body()
         except TimeoutError as error:
             if self._steps.now() < due:
                 raise
+            if self._policy.at_most_once:
+                # It may have done its work, or do it yet: that is as unknown as after a crash.
+                await self._settled(self.number)
             raise self._timed_out() from error
 
     def is_last(self, error: BaseException) -> bool:
@@ -94,10 +102,10 @@ class Attempt:
     def _timed_out(self) -> StepTimedOut:
         return StepTimedOut(f"it took longer than {self._policy.timeout_s or 0:g} s")
 
-    async def _settled(self) -> None:
+    async def _settled(self, claimed: int) -> None:
         """Wait until somebody has settled the attempt that was claimed and has no result: it may be tried again."""
         steps = self._steps
-        answer = await steps.wait(self._name, lambda at: DoubtStep(steps.run, self._name, at), anew=self._claimed)
+        answer = await steps.wait(self._name, lambda at: DoubtStep(steps.run, self._name, at), anew=claimed)
         raise AssertionError(f"{self._name} was settled with {answer} and its step does not know: a bug of Clew")
 
     async def _wait(self, until: int) -> None:

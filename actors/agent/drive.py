@@ -10,7 +10,7 @@ Driving the same run again, after a crash or in a replay, takes the same way.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
@@ -27,6 +27,8 @@ from ...journal import (
     JournalClosed,
     JournalForked,
     JournalFull,
+    NotRepresentable,
+    PayloadTooLarge,
     RecordedEvent,
 )
 from ...journal.facts import (
@@ -43,7 +45,15 @@ from ...journal.facts import (
 )
 from ...projections import Conversation, conversation, project
 from ..clock import Clock
-from ..errors import ActivationFailed, CommandRejected, ReplayDivergence, RunEnded, StepFailed, SystemClosed
+from ..errors import (
+    ActivationFailed,
+    CommandRejected,
+    PauseSwallowed,
+    ReplayDivergence,
+    RunEnded,
+    StepFailed,
+    SystemClosed,
+)
 from ..ref import ActorRef
 from ..thread import (
     DriveRun,
@@ -60,6 +70,7 @@ from .live_turns import LiveTurns
 from .output import encode_output
 from .pausing import PauseWatch
 from .recorded import Asked, Produced, Waits, settled_steps, waits_of
+from .recording import LetGo
 from .schedules import run_action
 from .scope import Drive, TurnLimitReached, drive_scope
 from .sealing import open_history
@@ -181,10 +192,10 @@ async def run_to_end(
     with drive_scope(drive):
         try:
             end = await _run_agent(definition, recorded, drive)
-        except Exception as error:  # noqa: BLE001  (whatever it is, it is how the run ended)
+        except (Exception, LetGo) as error:  # noqa: BLE001  (whatever it is, it is how the run ended)
             # What stopped the steps counts, whatever the loop and the user's hooks made of it.
             cause = steps.recording.stopped_by or error
-            if isinstance(cause, _STOPS):
+            if isinstance(cause, (*_STOPS, LetGo)):
                 raise cause from None if cause is error else error
             end = RunFailed(started.run, _failure(cause, steps), steps.now())
         await steps.recording.synced()
@@ -264,11 +275,16 @@ async def drive_run(
     now: Clock,
     live: LiveTurns,
     kind_of: KindOf,
+    report: Callable[[str, str, BaseException], None],
 ) -> None:
-    """Drive an open run to its end, or to where it has to wait, and record that."""
+    """Drive an open run to its end, or to where it has to wait, and record that; `report` is told of what is amiss."""
 
     def sink(command: ThreadCommand, command_id: str) -> Any:
         return thread.ask(command, command_id=command_id)
+
+    def swallowed(step: str) -> None:
+        error = PauseSwallowed(thread=thread.stream, run=work.run, step=step)
+        report(thread.stream, f"{step} swallowed its pause", error)
 
     try:
         while True:
@@ -279,6 +295,7 @@ async def drive_run(
                 return
             steps = steps_of(definition, recorded, sink, now, resume=True)
             steps.kind_of, steps.make_run = kind_of, partial(run_action, definition)
+            steps.on_swallowed = swallowed
             steps.paused = PauseWatch(
                 journal, thread.stream, work.run, after=events[-1].sequence, pausing=recorded.waits.pausing
             )
@@ -296,7 +313,7 @@ async def drive_run(
         # Cancelled or closed while a step was under way: what came late is refused, and that is all. After a close,
         # and after a commit that failed, the run stays open and goes on at the next opening.
         return
-    except CommandRejected as refused:
+    except (CommandRejected, NotRepresentable, PayloadTooLarge) as refused:
         # The thread does not take what the driver says: the run ends with that, rather than stand still.
         await thread.ask(FailRun(work.run, describe(refused), now()))
 
@@ -305,6 +322,7 @@ async def _until_it_waits(
     running: Coroutine[Any, Any, RunFinished | RunFailed], steps: RunSteps
 ) -> RunFinished | RunFailed | tuple[str, ...]:
     """Return how a run ended, or the steps it waits in once it can do nothing but wait; then nothing of it is left."""
+    steps.siblings.driver = asyncio.current_task()
     run, wait = asyncio.ensure_future(running), asyncio.ensure_future(steps.siblings.all_wait())
     try:
         await asyncio.wait({run, wait}, return_when=asyncio.FIRST_COMPLETED)
@@ -315,6 +333,7 @@ async def _until_it_waits(
     finally:
         wait.cancel()
         if not run.done():
+            steps.siblings.cut_off_all()
             run.cancel()
             await asyncio.wait({run}, timeout=LET_GO_S)
         if run.done() and not run.cancelled():

@@ -1,13 +1,11 @@
-"""How the end of a run gets into the journal, whatever it is: a run without an end would stand still for ever."""
+"""How the end of a run, or its being halted, gets into the journal."""
 
 from __future__ import annotations
 
-from ...journal import NotRepresentable, PayloadTooLarge
 from ...journal.facts import RunFailed, RunFinished
 from ..errors import ReplayDivergence
 from ..ref import ActorRef
 from ..thread import FailRun, FinishRun, HaltRun, ThreadCommand, ThreadState
-from .failures import describe
 
 __all__ = ["halt", "record_end"]
 
@@ -16,11 +14,8 @@ HALTED_LENGTH_MAX = 10_000
 
 
 async def record_end(thread: ActorRef[ThreadCommand, ThreadState], end: RunFinished | RunFailed, at: int) -> None:
-    """Record how a run ended; that its end is too large to be recorded or told is an end too."""
-    try:
-        await thread.ask(_command(end, at), command_id=f"{end.run}/end")
-    except (NotRepresentable, PayloadTooLarge) as unfit:
-        await thread.ask(FailRun(end.run, describe(unfit), at), command_id=f"{end.run}/end")
+    """Record how a run ended."""
+    await thread.ask(_command(end, at), command_id=f"{end.run}/end")
 
 
 def halt(found: ReplayDivergence, at: int) -> HaltRun:

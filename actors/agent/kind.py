@@ -75,9 +75,10 @@ def agent_kind(system: ActorSystem, definitions: dict[str, AgentDefinition[Any, 
         match effect.work:
             case DriveRun() as work:
                 definition, journal, clock = definition_of(work.agent), system.journal, system.clock
+                live, kind_of, report = system.live_turns, system.kind_of, system.report
                 found = _was_open(journal, thread.stream, work.run, by=system.found_open(thread.stream))
                 if not found or await _recovered(work, definition, thread, clock()):
-                    await drive_run(definition, work, thread, journal, clock, system.live_turns, system.kind_of)
+                    await drive_run(definition, work, thread, journal, clock, live, kind_of, report)
                 return None
             case NotifySettled() as work:
                 return await notify(work, thread)

@@ -31,17 +31,24 @@ class StepNames:
 
     def step(self, run_id: str | None, base: str) -> str:
         """Return the name of the next step of this kind: the second of the same name is `name#2`."""
-        full = self._prefixes.get(run_id or "", "") + base
-        self._names[full] += 1
-        return full if self._names[full] == 1 else f"{full}#{self._names[full]}"
+        return _numbered(self._names, self._prefixes.get(run_id or "", "") + base)
 
     def wait(self, base: str) -> str:
         """Return the name of the next wait of this kind in the step this code runs in; the same in every attempt."""
-        full = current_scope() + base
-        self._waited[full] += 1
-        return full if self._waited[full] == 1 else f"{full}#{self._waited[full]}"
+        return _numbered(self._waited, current_scope() + base)
 
     def begin_attempt(self, step: str) -> None:
-        """Let the waits within a step be counted anew: an attempt passes those of the one before."""
-        for waited in [name for name in self._waited if name.startswith(f"{step}/")]:
-            del self._waited[waited]
+        """Let what is within a step be counted anew: an attempt passes the steps and waits of the one before."""
+        for counted in (self._waited, self._names, self._runs):
+            for name in [name for name in counted if name.startswith(f"{step}/")]:
+                del counted[name]
+
+
+def _numbered(given: Counter[str], wanted: str) -> str:
+    """Return the next name of this kind, passing over one that was given because it looks like that by itself."""
+    name = wanted
+    while given[name]:
+        given[wanted] += 1
+        name = f"{wanted}#{given[wanted]}"
+    given[name] += 1
+    return name

@@ -237,7 +237,25 @@ def check_tool_name(name: str) -> None:
 
 def _arguments(params: Any) -> dict[str, Any]:
     """Return a call's arguments as JSON; what has no JSON form is told apart by its text."""
-    return cast("dict[str, Any]", to_jsonable_python(params.tool_args, fallback=repr))
+    return cast("dict[str, Any]", _jsonable(_ordered(params.tool_args)))
+
+
+def _ordered(value: Any) -> Any:
+    """Return the same with an order for sets, which have another one in each process."""
+    match value:
+        case set() | frozenset():
+            members = map(_ordered, cast("set[Any]", value))
+            return sorted(members, key=lambda member: msgspec.json.encode(_jsonable(member)))
+        case dict():
+            return {key: _ordered(held) for key, held in cast("dict[Any, Any]", value).items()}
+        case list() | tuple():
+            return [_ordered(held) for held in cast("list[Any]", value)]
+        case _:
+            return value
+
+
+def _jsonable(value: object) -> object:
+    return to_jsonable_python(value, fallback=repr)
 
 
 def gated_tools(tools: Iterable[ToolDefinition]) -> Collection[str]:

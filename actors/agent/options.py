@@ -83,9 +83,12 @@ def tool_options(
     - `attempts` is how often the tool is tried when it raises, all attempts counted, crashes in between or not.
       `delay_s` is waited before the second one, `factor` times as long before each further one; a wait of more than a
       second is kept by an alarm, and nothing of the run is in memory. `retry_on` are the errors that are worth it.
-    - `at_most_once`: the tool is claimed before it runs. If the process dies before the result is recorded, the step
-      is in doubt, and the run waits until somebody settles it (`thread.settle`); one that raised is tried again.
-    - `timeout_s` bounds each attempt, over a crash too. Sync code cannot be stopped: what it returns late is dropped.
+    - `at_most_once`: the tool is claimed before it runs. If the process dies before the result is recorded, or the tool
+      takes longer than `timeout_s`, the step is in doubt, and the run waits until somebody settles it
+      (`thread.settle`). So it is, too, when it waits for a signal or a person in the middle, for it would have to run
+      again from its beginning. One that raised is tried again.
+    - `timeout_s` bounds each attempt, over a crash too; what it waits for signals, people and other agents does not
+      count. Sync code cannot be stopped: what it returns late is dropped.
     - `needs_approval`: the call waits until somebody approves it, at most `approval_timeout_s` seconds (3 days; a week
       at the most), after which it counts as rejected.
 

@@ -20,13 +20,29 @@ import msgspec
 from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError
 
-from ...journal import NotRepresentable
+from ...journal import EVENT_BYTES_MAX, NotRepresentable, PayloadTooLarge
+from ...journal.journal import APPEND_BYTES_MAX
 
-__all__ = ["encode_payload"]
+__all__ = ["check_fits", "encode_payload"]
 
 DEPTH_MAX = 100
 
+REST_BYTES = 64 * 1024
+"""Room for what an event says beside a payload."""
+
 _LEAVES = (str, int, Decimal, UUID, Enum, dt.date, dt.time, dt.timedelta)
+
+
+def check_fits(what: str, *payloads: msgspec.Raw) -> None:
+    """Refuse what would not fit into an event each and one append, while whoever made it can still be told.
+
+    Raises:
+        PayloadTooLarge: names `what`.
+    """
+    sizes = [memoryview(payload).nbytes + REST_BYTES for payload in payloads]
+    for size, most in ((max(sizes, default=0), EVENT_BYTES_MAX), (sum(sizes), APPEND_BYTES_MAX)):
+        if size > most:
+            raise PayloadTooLarge(what=what, size_bytes=size, size_bytes_max=most)
 
 
 def encode_payload(dump: Callable[[], object], value: object, what: str) -> msgspec.Raw:

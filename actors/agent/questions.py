@@ -70,6 +70,9 @@ class Questions:
         """Return those of the entries of the inbox that somebody may decide."""
         found: list[PendingApproval] = []
         for entry in entries:
+            if self._system.journal.head(entry.thread).deleted:
+                # Its thread was archived as it was; nobody can decide anything in it until it is back.
+                continue
             place = Place(global_id(entry.thread, entry.run, entry.step), entry.thread, entry.run, entry.step)
             seen = self._show(place, entry.agent, entry, ())
             if seen.expires_at > self._system.clock() and self._may_decide(seen, entry.owner, by):

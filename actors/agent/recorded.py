@@ -94,7 +94,8 @@ class StepEvents(NamedTuple):
     """What is recorded of a step.
 
     The event that settled it (if one did), its sequence, its attempts so far, until when the next attempt waits, the
-    attempt that was claimed and has no result, and when the attempt under way must have ended.
+    attempt that was claimed and has no result, and when the attempt under way must have ended. `lapsed` counts how
+    often that time was given up because the attempt waited: it runs again from its beginning, with a time of its own.
     """
 
     settled: StepCompleted | StepFailed | None
@@ -103,6 +104,7 @@ class StepEvents(NamedTuple):
     until: int | None = None
     claimed: int | None = None
     due: int | None = None
+    lapsed: int = 0
 
 
 NOT_RECORDED = StepEvents(None, 0, 0)
@@ -165,6 +167,8 @@ def settled_steps(
                 last = event
             case StepFailed() if event.run == run:
                 steps[event.step] = StepEvents(event if event.final else None, recorded.sequence, event.attempt)
+                if not event.final:
+                    _reopen_within(steps, event.step)
                 # What somebody said to have failed did fail; only the process's own last word may have been cut off.
                 last = None if event.step in said else event
             case StepDelayed() if event.run == run:
@@ -178,8 +182,26 @@ def settled_steps(
                 # An attempt that nobody knows the end of counts, and its time is over.
                 steps[event.step] = before._replace(claimed=None, due=None, attempts=before.claimed or before.attempts)
                 said.add(event.step)
+            case ApprovalRequested() | SignalAwaited() | ChildStarted() if event.run == run:
+                _lapse(steps, event)
             case _:
                 pass
     if resume and isinstance(last, StepFailed) and steps[last.step].settled is not None:
         steps[last.step] = StepEvents(None, 0, steps[last.step].attempts)
     return steps
+
+
+def _lapse(steps: dict[str, StepEvents], asked: ApprovalRequested | SignalAwaited | ChildStarted) -> None:
+    """Give up the time by which an attempt must have ended that waits now, itself or in a step within it."""
+    parts = asked.step.split("/")
+    around = ["/".join(parts[:number]) for number in range(1, len(parts))]
+    for name in (*around, asked.call) if isinstance(asked, ApprovalRequested) else around:
+        if (known := steps.get(name)) is not None and known.due is not None:
+            steps[name] = known._replace(due=None, lapsed=known.lapsed + 1)
+
+
+def _reopen_within(steps: dict[str, StepEvents], step: str) -> None:
+    """Let what failed within a step be tried again with it; what has its result keeps it."""
+    for name, known in steps.items():
+        if name.startswith(f"{step}/") and isinstance(known.settled, StepFailed):
+            steps[name] = known._replace(settled=None)

@@ -20,8 +20,9 @@ from pydantic_ai import Agent
 from ...journal import GENESIS, RecordedEvent, category_of, chain, read_history
 from ...journal.facts import RunCancelled, RunFailed, RunFinished, RunHalted, RunStarted, ThreadEvent
 from ..errors import ReplayDivergence, UnknownKind
+from ..thread import RUN_TIMED_OUT
 from .definition import AgentDefinition, register
-from .drive import CATALOG, drive_agent, recorded_run
+from .drive import CATALOG, RecordedRun, drive_agent, recorded_run
 from .meaning import same_meaning
 from .recorded import HistoryEnds
 from .steps import RunSteps
@@ -118,10 +119,13 @@ async def _replay_run(
     recorded = recorded_run(stream, started.run, events)
     end = next(((r, e) for r, e in reversed(recorded.events) if isinstance(e, RunFinished | RunFailed)), None)
     cut = next((e for _, e in recorded.events if isinstance(e, RunCancelled | RunHalted)), None)
+    timed_out = end is not None and _timed_out(recorded, end[1])
     steps: RunSteps | None = None
     try:
         steps, now = await drive_agent(definition, recorded, None, lambda: 0, resume=False)
     except HistoryEnds as ends:
+        if timed_out:
+            return ReplayedRun(stream, started.run, "failed", None, None, ())
         if end is not None:
             raise _unrecorded(stream, started.run, end[0], str(ends)) from None
         name = "cancelled" if isinstance(cut, RunCancelled) else "interrupted"
@@ -129,8 +133,17 @@ async def _replay_run(
     rebuilt.update(steps.rebuilt)
     if end is None:
         return ReplayedRun(stream, started.run, "interrupted", None, None, tuple(steps.replayed))
+    if timed_out:
+        # The alarm ended it, like a cancel from outside: what the loop was about to say then does not count.
+        return ReplayedRun(stream, started.run, "failed", None, None, tuple(steps.replayed))
     rebuilt[end[0].sequence] = _compare(stream, end[0], end[1], now)
     return _replayed(stream, now, steps)
+
+
+def _timed_out(recorded: RecordedRun, end: RunFinished | RunFailed) -> bool:
+    """Whether the thread's alarm ended a run, and not its own loop."""
+    late = recorded.deadline is not None and end.at >= recorded.deadline
+    return late and isinstance(end, RunFailed) and end.error.type == RUN_TIMED_OUT
 
 
 def _replayed(stream: str, end: RunFinished | RunFailed, steps: RunSteps) -> ReplayedRun:

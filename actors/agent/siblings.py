@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NoReturn
+from typing import Any, NoReturn
 
 __all__ = ["Siblings", "current_scope"]
 
@@ -40,6 +40,8 @@ class Siblings:
         self._executing: dict[str, str] = {}
         self._under_way: Counter[str] = Counter()
         self._parked: set[str] = set()
+        self._cut_off: set[str] = set()
+        self.driver: asyncio.Task[Any] | None = None
         self._stirred = asyncio.Event()
         self._failed: set[str] = set()
         self._changed = asyncio.Event()
@@ -84,6 +86,24 @@ class Siblings:
             self._parked.discard(name)
         raise AssertionError(f"step {name} went on without what it waits for: a bug of Clew")
 
+    def cut_off_all(self) -> None:
+        """Note that all that waits is about to be cancelled, and has no answer, whatever it makes of the cancel."""
+        self._cut_off |= self._parked
+
+    def cut_off(self, name: str, error: BaseException) -> None:
+        """Note that a wait ended with this error, and has no answer; a cancel of its own step is that step's affair."""
+        # A system that closes cancels all at once, and a wait may hear of it before the driver.
+        if not isinstance(error, asyncio.CancelledError) or (self.driver is not None and self.driver.cancelling()):
+            self._cut_off.add(name)
+
+    def is_cut_off(self, scope: str) -> bool:
+        """Whether a wait within a step, of which this is the scope, was cut off."""
+        return bool(scope) and any(step.startswith(scope) for step in self._cut_off)
+
+    def waits(self, step: str) -> bool:
+        """Whether a step waits, itself or in a step within it."""
+        return any(parked == step or parked.startswith(f"{step}/") for parked in self._parked)
+
     async def all_wait(self) -> tuple[str, ...]:
         """Return the steps that wait, once every step in flight does."""
         while True:
@@ -117,16 +137,12 @@ class Siblings:
 
     async def _others_ended(self, name: str) -> None:
         scope = _scope.get()
-        while any(of == scope and not self._waits(step) for step, of in self._executing.items() if step != name):
+        while any(of == scope and not self.waits(step) for step, of in self._executing.items() if step != name):
             self._changed.clear()
             await self._changed.wait()
 
     def _quiet(self) -> bool:
-        return bool(self._parked) and all(map(self._waits, (*self._executing, *self._under_way)))
-
-    def _waits(self, step: str) -> bool:
-        """Whether a step waits, itself or in a step within it."""
-        return any(parked == step or parked.startswith(f"{step}/") for parked in self._parked)
+        return bool(self._parked) and all(map(self.waits, (*self._executing, *self._under_way)))
 
 
 async def _pass_turns(turns: int) -> None:

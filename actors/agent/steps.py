@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from ...journal import NotRepresentable
+from ...journal import NotRepresentable, PayloadTooLarge
 from ...journal.facts import NOTHING, ErrorFact, StepCompleted, StepFailed, ThreadEvent
 from ..clock import Clock
 from ..decider import EventSourcedActor
@@ -33,6 +33,7 @@ from .attempt import Attempt
 from .meaning import same_meaning
 from .names import StepNames
 from .options import ToolPolicy
+from .payload import check_fits
 from .recorded import NOT_RECORDED, Answer, Asked, HistoryEnds, Outcome, Produced, StepEvents, Waits
 from .recording import LetGo, Recording, Sink
 from .siblings import Siblings, current_scope
@@ -42,6 +43,9 @@ __all__ = ["ONCE", "AskFirst", "KindOf", "RunSteps", "Sink", "current_steps", "d
 
 _LIVE = sys.maxsize
 """Orders what fails now after what was recorded."""
+
+CUT_OFF_S = 0.01
+"""How long a step whose wait was cut off waits in vain before it is told so."""
 
 ONCE = ToolPolicy(attempts=1)
 """How a turn of the model is run: the model's client has its own way to try again."""
@@ -81,6 +85,7 @@ class RunSteps:
         self.state = state
         self.replayed: list[str] = []
         self.on_recorded: Callable[[str], None] | None = None
+        self.on_swallowed: Callable[[str], None] | None = None
         # What a tool's messages and schedules need to know of the agent and the system; no replay sends any.
         self.kind_of: KindOf | None = None
         self.make_run: Callable[[str], RunAction] | None = None
@@ -89,6 +94,7 @@ class RunSteps:
         self.failures: list[tuple[int, int, str, ErrorFact]] = []
         self.waits = Waits() if waits is None else waits
         self._recorded = dict(recorded)
+        self._told: set[str] = set()
         self.names = StepNames(run)
         self.recording = Recording(run, sink, self.waits)
         # For what is recorded, never for what is decided.
@@ -135,6 +141,10 @@ class RunSteps:
         Where there is none yet, `ask(now)` is the command that asks for it, once, and the run parks. With `anew` (a
         number of its own) an answer that was given before does not count: it was about something else.
         """
+        if self.siblings.is_cut_off(scope := current_scope()):
+            # Not at once: whoever catches that and asks again and again must not keep all others from running.
+            await asyncio.sleep(CUT_OFF_S)
+            raise self._swallowed(scope)
         answer = self.waits.answers.get(name)
         if answer is not None and not anew:
             if "/" not in name:
@@ -142,11 +152,35 @@ class RunSteps:
             return answer
         if self.recording.sink is None:
             raise HistoryEnds(name)
-        if answer is not None or name not in self.waits.asked:
-            self.recording.send(ask(self.now()), f"{self.run}/{name}?{anew or ''}")
-            with self.siblings.under_way(name):
-                await self.recording.synced()
-        return await self.siblings.park(name)
+        command = ask(self.now()) if answer is not None or name not in self.waits.asked else None
+        try:
+            if command is not None:
+                self.recording.send(command, f"{self.run}/{name}?{anew or ''}")
+                with self.siblings.under_way(name):
+                    await self.recording.synced()
+            return await self.siblings.park(name)
+        except BaseException as error:
+            self.siblings.cut_off(name, error)
+            if isinstance(error, Exception):
+                # It could not be asked for. A tool that caught that would go on without an answer.
+                raise LetGo from error
+            raise
+
+    def check_here(self) -> None:
+        """Refuse to do anything more in a step whose wait was cut off.
+
+        Raises:
+            LetGo: it goes on in spite of the cancel.
+        """
+        if self.siblings.is_cut_off(scope := current_scope()):
+            raise self._swallowed(scope)
+
+    def _swallowed(self, scope: str) -> LetGo:
+        """Return what ends a step that went on in spite of the cancel of its wait; tell of it once."""
+        if self.on_swallowed is not None and scope not in self._told:
+            self._told.add(scope)
+            self.on_swallowed(scope.rstrip("/"))
+        return LetGo()
 
     async def _pause_here(self) -> None:
         if not self.replaying and (self.waits.pausing or (self.paused is not None and self.paused())):
@@ -189,19 +223,24 @@ class RunSteps:
         return outcome
 
     async def _attempts(self, asked: Asked, attempt: Attempt) -> Outcome:
+        scope = f"{asked.name}/"
         while True:
             await attempt.begin()
             try:
                 self.names.begin_attempt(asked.name)
                 with self.siblings.executing(asked.name):
                     produced = await attempt.run(asked.body)
+                    if self.siblings.is_cut_off(scope):
+                        raise self._swallowed(scope)
                     # Without a pause after the body, in which a cancel could lose what it did.
                     return self._completed(asked, produced)
             except BaseException as error:
                 if self._is_signal(error):
                     raise
-                # What a tool returned will not become JSON by calling it again.
-                final = attempt.is_last(error) or isinstance(error, NotRepresentable)
+                if self.siblings.is_cut_off(scope):
+                    raise self._swallowed(scope) from error
+                # What a tool returned will not become JSON, or smaller, by calling it again.
+                final = attempt.is_last(error) or isinstance(error, NotRepresentable | PayloadTooLarge)
                 fact = asked.describe(error)
                 until = None if final else attempt.until(self.now())
                 self._failed(asked, fact, attempt.number, until=until, final=final)
@@ -214,6 +253,8 @@ class RunSteps:
     def _completed(self, asked: Asked, produced: Produced) -> Outcome:
         state = None if produced.state is None else produced.state(self.state)
         at, name = self.now(), asked.name
+        payloads = [produced.result, *(message.payload for message in produced.messages)]
+        check_fits(f"what {name} made", *payloads, *(() if state is None else (state,)))
         self.recording.send(
             CompleteStep(
                 self.run,
@@ -235,6 +276,8 @@ class RunSteps:
         )
         if state is not None:
             self.state = state
+        done = StepCompleted(self.run, name, asked.request, produced.result, at, asked.tail, produced.usage)
+        self.note_within(name, NOT_RECORDED._replace(settled=done))
         self._pass(name, at)
         return Outcome(produced.result, produced.usage, None, ran=True)
 
@@ -244,9 +287,15 @@ class RunSteps:
             FailStep(self.run, name, asked.request, attempt, final, fact, at, asked.tail, until, asked.approval),
             f"{self.run}/{name}!{attempt}",
         )
+        self.note_within(name, NOT_RECORDED._replace(attempts=attempt))
         if final:
             self._pass(name, at)
             self._note_failure(name, fact, order=_LIVE)
+
+    def note_within(self, name: str, known: StepEvents) -> None:
+        """Note what is recorded of a step within another one: when that is tried again, it comes to it again."""
+        if "/" in name:
+            self._recorded[name] = known
 
     def _note_failure(self, name: str, fact: ErrorFact, *, order: int) -> None:
         if name.startswith("tool:") and "/" not in name:

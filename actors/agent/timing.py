@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
 
@@ -41,8 +41,8 @@ async def sleep_until(now: Clock, due: int) -> None:
 
 
 @asynccontextmanager
-async def deadline(now: Clock, due: int) -> AsyncGenerator[None]:
-    """Bound what is inside by the system's clock.
+async def deadline(now: Clock, due: int, *, unless: Callable[[], bool]) -> AsyncGenerator[None]:
+    """Bound what is inside by the system's clock, `unless` that holds when it is due.
 
     Raises:
         TimeoutError: it is later than `due`.
@@ -51,6 +51,8 @@ async def deadline(now: Clock, due: int) -> AsyncGenerator[None]:
 
         async def expire() -> None:
             await sleep_until(now, due)
+            if unless():
+                return
             bound.reschedule(asyncio.get_running_loop().time())
 
         timer = asyncio.get_running_loop().create_task(expire())

@@ -79,6 +79,10 @@ class RunNow:
         is there the run goes on; a tool that waits runs again from its beginning and passes its recorded waits.
         Each signal is taken by one wait; one that came before counts.
 
+        The run is let go of by a cancel, which `except Exception` does not catch, but a bare `except` does, or a
+        `return` in a `finally`. Code that goes on after it has no answer: nothing of that is recorded, its step takes
+        nothing more, and the system reports `PauseSwallowed`; what it does by itself cannot be held back.
+
         Raises:
             SignalTimedOut: none came within `timeout_s`.
         """
@@ -102,7 +106,7 @@ class ToolStep(RunNow):
     """The step a tool is running in.
 
     A tool that changes something outside passes `idempotency_key` on: after a crash in the middle, the tool runs
-    again with the same key.
+    again with the same key. A tool that goes on after the cancel of its wait is ended by whatever it does here.
     """
 
     def __init__(
@@ -127,6 +131,7 @@ class ToolStep(RunNow):
     @property
     def idempotency_key(self) -> str:
         """The step's name, unique over all threads: the same for every attempt at this call, and for no other."""
+        self._steps.check_here()
         return f"{self._steps.stream}/{self._steps.run}/{self._name}"
 
     @property
@@ -139,7 +144,7 @@ class ToolStep(RunNow):
 
         What this step set is seen at once; what other steps set is seen once they are recorded.
         """
-        return self.writes.look(self._steps.state)
+        return self._changes.look(self._steps.state)
 
     def set_state(self, value: Any) -> None:
         """Replace the thread's synced state; it becomes true together with this step's result, or not at all.
@@ -149,7 +154,7 @@ class ToolStep(RunNow):
                 path. Turn a model into a dict first, a tuple into a list.
             InvalidState: the value does not fit the state's model; names the path.
         """
-        self.writes.set_state(value)
+        self._changes.set_state(value)
 
     def update_state(self, change: Callable[[Any], Any]) -> None:
         """Change the thread's synced state by a function of what it is, together with this step's result.
@@ -158,8 +163,8 @@ class ToolStep(RunNow):
         recorded, so that tools which run beside each other lose none of each other's changes; and by `get_state`. So
         it computes, and touches nothing else.
         """
-        self.writes.update_state(change)
-        self.writes.apply(self._steps.state)
+        self._changes.update_state(change)
+        self._changes.apply(self._steps.state)
 
     def send(self, kind: EventSourcedActor[Any, Any, Any, Any], id: str, command: msgspec.Struct) -> None:  # noqa: A002  (the field's word)
         """Send a command to another actor, together with this step's result: delivered at least once, applied once.
@@ -169,7 +174,7 @@ class ToolStep(RunNow):
         Raises:
             TypeError: the kind does not say under which name others know this command (`EventSourcedActor.commands`).
         """
-        self.writes.messages.append(message_to(kind, id, command))
+        self._changes.messages.append(message_to(kind, id, command))
 
     def remember(self, text: str) -> None:
         """Have the memory of the thread's owner remember a text, together with this step's result, once.
@@ -210,11 +215,11 @@ class ToolStep(RunNow):
         wanted = SetSchedule(name, spec, action, _ns(self.now), overlap)
         # Refused here, where it was asked for; what else is scheduled counts when the step is recorded.
         set_schedule(Schedules(), wanted)
-        self.writes.schedules.append(wanted)
+        self._changes.schedules.append(wanted)
 
     def unschedule(self, name: str) -> None:
         """End a schedule of this thread, together with this step's result."""
-        self.writes.schedules.append(CancelSchedule(name, f"ended by {self._name}", _ns(self.now)))
+        self._changes.schedules.append(CancelSchedule(name, f"ended by {self._name}", _ns(self.now)))
 
     @property
     def schedules(self) -> tuple[SetSchedule | CancelSchedule, ...]:
@@ -235,7 +240,8 @@ class ToolStep(RunNow):
         """Ask people something in the middle of a tool, and wait for what they decide.
 
         Like `wait_for_signal`, the tool runs again from its beginning once the decision is there. Where the whole call
-        is in question, give the tool `needs_approval` instead: then nothing of it runs before the decision.
+        is in question, give the tool `needs_approval` instead: then nothing of it runs before the decision. Here, a
+        bare `except` around the question catches the cancel that lets go of the run, and what follows runs undecided.
 
         Raises:
             NotRepresentable: the question is not made of JSON's own types.
@@ -243,6 +249,12 @@ class ToolStep(RunNow):
         if self._terms is None:
             raise RuntimeError("approve() is for tools of an agent that a thread drives")
         return await ask_a_question(self._steps, self._terms, self._name, question, timeout_s)
+
+    @property
+    def _changes(self) -> Writes:
+        """The writes of a step that may still change something."""
+        self._steps.check_here()
+        return self.writes
 
     @property
     def messages(self) -> tuple[Outgoing, ...]:

@@ -1,5 +1,6 @@
 """What a conversation is: its commands, its state and what it decides."""
 
+from .alarm import RUN_TIMED_OUT
 from .approvals import AGENT
 from .checks import CONCURRENT, check_is_there
 from .commands import (
@@ -48,6 +49,7 @@ __all__ = [
     "AGENT",
     "CONCURRENT",
     "PAUSE",
+    "RUN_TIMED_OUT",
     "AlarmFired",
     "Approval",
     "AwaitSignal",

@@ -13,7 +13,10 @@ from .scheduling import fire_schedules
 from .signals import time_out_signals
 from .state import ThreadState, retries_due
 
-__all__ = ["alarm"]
+__all__ = ["RUN_TIMED_OUT", "alarm"]
+
+RUN_TIMED_OUT = "RunTimedOut"
+"""The type of the error of a run that took longer than it may."""
 
 
 def alarm(thread: ThreadState, at: int) -> Sequence[ThreadEvent]:
@@ -38,7 +41,7 @@ def _open_run(draft: Draft, at: int) -> None:
     run = draft.thread.runs[name]
     if run.deadline is not None and run.deadline <= at:
         seconds = (run.deadline - run.started_at) / 1e9
-        error = ErrorFact("RunTimedOut", f"the run had not ended after {seconds:g} s, the most it may take")
+        error = ErrorFact(RUN_TIMED_OUT, f"the run had not ended after {seconds:g} s, the most it may take")
         end_run(draft, RunFailed(name, error, at), at)
     elif any(due <= at for due in retries_due(run)):
         draft.add(RunWoken(name, at))

@@ -241,7 +241,7 @@ def test_an_agent_that_is_not_there_has_no_ticks_and_makes_up_for_them_when_it_i
     with ticker.open(journal) as system:
         system.schedules(ticker.agent).set("tick", every(30), "poll", overlap="queue").get(timeout=WAIT_S)
     with ActorSystem(journal, agents=[other.agent], clock=ticker.clock, idle_s=0.01) as system:
-        system.schedules(other.agent).set("tick", every(30), "look").get(timeout=WAIT_S)
+        system.schedules(other.agent).set("tick", every(30), "look", overlap="queue").get(timeout=WAIT_S)
         for number in (1, 2, 3):
             ticker.clock.advance(30)
             until(lambda number=number: len(finished(journal)) == number)

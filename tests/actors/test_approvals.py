@@ -48,7 +48,9 @@ def test_nothing_but_an_explicit_approval_lets_a_call_be_made() -> None:
     assert payments.paid == []
 
 
-@pytest.mark.requirement("L-HITL-1", "L-HITL-3", "L-HITL-4", "L-HITL-5", "L-RUN-11", "G-LEDGER-6", "G-LEDGER-9")
+@pytest.mark.requirement(
+    "L-HITL-1", "L-HITL-3", "L-HITL-4", "L-HITL-5", "L-RUN-11", "G-HITL-2", "G-LEDGER-6", "G-LEDGER-9"
+)
 def test_an_approved_call_is_made_as_it_was_asked_for_and_until_then_nothing_of_the_run_is_in_memory() -> None:
     payments = Payments(pay("c1", 5), pay("c2", 900), needs_approval=lambda arguments: arguments["amount"] > 100)
     with payments.open("memory:", idle_s=0.01) as system:

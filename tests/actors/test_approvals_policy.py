@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from clew.actors import ActorSystem, AlreadyDecided, InvalidDecision, UnknownApp
 from clew.actors.agent import PendingApproval, define_agent
 from clew.actors.testing import final_turn, scripted_model, tool_call_turn
 from clew.journal import MemoryJournal
+from clew.journal.archive import archive
+from clew.journal.history import import_history
 from clew.projections import approvals_inbox
 from tests.actors.payments import Payments, awaiting, rejecting
 from tests.actors.support import WAIT_S, events_of, until
@@ -163,3 +166,22 @@ def test_a_system_without_the_agent_decides_nothing_for_it() -> None:
             system.approvals(by="eve").approve(f"thread/t/{asked.id}")
 
     assert (seen.id, seen.agent, seen.arguments) == (asked.id, "cashier", None)
+
+
+def test_what_waits_in_an_archived_thread_is_not_in_the_inbox_until_it_is_back(tmp_path: Path) -> None:
+    payments, journal = Payments(), MemoryJournal()
+    with payments.open(journal, projections=[approvals_inbox], idle_s=0.01) as system:
+        [asked] = awaiting(payments, system)
+        awaiting(payments, system, "u")
+        inbox = system.approvals(by="ann")
+        until(lambda: system.live == 0 and len(inbox.pending()) == 2)
+
+        report = archive(journal, [T], tmp_path, take_open=True)
+        archived = [waits.id for waits in inbox.pending()]
+        import_history(journal, report.archived[0].file)
+        back = [waits.id for waits in inbox.pending()]
+        inbox.approve(f"thread/t/{asked.id}").get(timeout=WAIT_S)
+        assert payments.thread(system).attach("r").result(timeout_s=WAIT_S).output == "paid 5 to bob"
+
+    assert archived == ["thread/u/r/approval:c1"]
+    assert back == ["thread/t/r/approval:c1", "thread/u/r/approval:c1"]

@@ -12,6 +12,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from clew.actors import ActorSystem, RunCancelled, UnknownRun, UnknownThread
 from clew.actors.agent import Answer, define_agent
+from clew.actors.schedule import every
 from clew.actors.testing import Script, final_turn, invalid_for_provider, scripted_model, tool_call_turn
 from clew.journal import MemoryJournal
 from tests.actors.payments import Payments, said
@@ -129,3 +130,14 @@ def test_what_a_blocking_tool_returns_after_the_cancel_is_not_recorded() -> None
     assert not any(late for _, late in events)
     assert invalid_for_provider(script.requests[-1]) == []
     assert script.calls == 2
+
+
+def test_to_cancel_everything_in_a_thread_that_had_no_run_is_nothing_to_do() -> None:
+    payments = Payments(needs_approval=False)
+    with payments.open("memory:") as system:
+        thread = payments.thread(system)
+        thread.schedules.set("later", every(3600), "pay").get(timeout=WAIT_S)
+
+        outcome = thread.cancel().get(timeout=WAIT_S)
+
+    assert (outcome.status, outcome.cancelled) == ("nothing", False)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 
 import pytest
-from pydantic_ai import Agent, ModelResponse, RunContext
+from pydantic_ai import Agent, ModelResponse, RunContext, Tool
 from pydantic_ai.capabilities import ModelFallback
 from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import ModelMessage, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from clew.actors import ActorSystem, RunFailed
-from clew.actors.agent import DurableSteps, replay, tool_options
+from clew.actors.agent import DurableSteps, define_agent, replay, tool_options, tool_step
 from clew.actors.testing import (
     Script,
+    VirtualClock,
     agent_harness,
     final_turn,
     invalid_for_provider,
@@ -24,6 +26,7 @@ from clew.actors.testing import (
 )
 from clew.journal.facts import StepCompleted
 from tests.actors.harnesses import calculator, facts, returned, steps_of
+from tests.actors.support import until
 
 
 def test_a_model_error_is_recorded_and_the_model_that_failed_is_not_asked_again() -> None:
@@ -125,3 +128,104 @@ def test_toolsets_that_arrive_at_run_time_are_refused() -> None:
         pytest.raises(RunFailed, match="UserError"),
     ):
         harness.run("Go")
+
+
+def test_an_error_of_a_model_whose_body_is_no_text_is_recorded_without_it() -> None:
+    agent, _ = calculator()
+    script = Script([ModelHTTPError(500, "script\ud800", {"why": "\ud800"}), final_turn("fine")])
+
+    with agent_harness(agent, script) as harness:
+        with pytest.raises(RunFailed, match="ModelHTTPError"):
+            harness.run("Go")
+        replayed = replay(harness.conversation(), harness.definition)
+
+    assert replayed.digests_equal
+
+
+def test_a_tool_that_is_tried_again_does_not_repeat_what_its_sub_agent_did() -> None:
+    paid: list[str] = []
+    tries: Counter[str] = Counter()
+
+    def pay() -> str:
+        paid.append(tool_step().idempotency_key)
+        return "paid"
+
+    model = scripted_model([tool_call_turn("p1", "pay", {}), final_turn("it is paid")])
+    inner = Agent(model, name="inner", tools=[pay], capabilities=[DurableSteps()])
+    outer = Agent("test", name="outer")
+
+    @outer.tool_plain
+    async def ask() -> str:
+        said = (await inner.run("pay")).output
+        tries["ask"] += 1
+        if tries["ask"] == 1:
+            raise ConnectionError("afterwards")
+        return said
+
+    with agent_harness(outer, [tool_call_turn("c1", "ask", {}), final_turn("done")]) as harness:
+        answer = harness.run("Go")
+        replayed = replay(harness.conversation(), harness.definition)
+        stream = harness.conversation().stream
+
+    assert answer.output == "done"
+    assert returned(harness) == ["it is paid"]
+    assert paid == [f"{stream}/{answer.run}/tool:ask:c1/tool:pay:p1"]
+    assert tries["ask"] == 2
+    assert replayed.digests_equal
+
+
+def test_what_failed_in_a_sub_agent_is_tried_again_with_its_tool() -> None:
+    asked: Counter[str] = Counter()
+
+    def flaky(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        asked["model"] += 1
+        if asked["model"] == 1:
+            raise ModelHTTPError(503, "inner", "busy")
+        return final_turn("well")
+
+    inner = Agent(FunctionModel(flaky), name="inner", capabilities=[DurableSteps()])
+    outer = Agent("test", name="outer")
+
+    @outer.tool_plain
+    async def ask() -> str:
+        return (await inner.run("how are you?")).output
+
+    with agent_harness(outer, [tool_call_turn("c1", "ask", {}), final_turn("done")]) as harness:
+        harness.run("Go")
+        replayed = replay(harness.conversation(), harness.definition)
+
+    assert returned(harness) == ["well"]
+    assert asked["model"] == 2
+    assert replayed.digests_equal
+
+
+def test_a_call_of_a_sub_agent_that_may_run_once_is_in_doubt_when_its_tool_takes_too_long() -> None:
+    paid: list[str] = []
+    clock = VirtualClock()
+
+    async def pay() -> str:
+        paid.append("pay")
+        await asyncio.Event().wait()
+        return "paid"
+
+    model = scripted_model([tool_call_turn("p1", "pay", {}), final_turn("it is paid")])
+    once = Tool(pay, metadata=tool_options(at_most_once=True))
+    inner = Agent(model, name="inner", tools=[once], capabilities=[DurableSteps()])
+
+    async def ask() -> str:
+        return (await inner.run("pay")).output
+
+    tools = [Tool(ask, metadata=tool_options(attempts=3, timeout_s=30))]
+    script = [tool_call_turn("c1", "ask", {}), final_turn("done")]
+    outer = define_agent("outer", model=scripted_model(script), tools=tools)
+    with ActorSystem("memory:", agents=[outer], clock=clock) as system:
+        thread = system.thread(outer, "t")
+        run = thread.run("Go", run_id="r")
+        until(lambda: paid)
+        clock.advance(31)
+        until(lambda: thread.status("r") == "awaiting_input")
+        thread.settle("r", "tool:ask:c1/tool:pay:p1", result="paid").get(timeout=10)
+
+        assert run.result(timeout_s=10).output == "done"
+        assert replay(thread, outer).digests_equal
+    assert paid == ["pay"]

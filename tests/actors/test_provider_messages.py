@@ -92,3 +92,24 @@ def test_unknown_tools_are_answered_and_old_ones_stay_readable() -> None:
     assert len(results) == 5
     assert all("nope" in str(p.content) and "known" in str(p.content) for p in results)
     assert invalid_for_provider(sent) == []
+
+
+def test_a_call_whose_id_looks_like_an_attempt_at_another_one_is_recorded_as_its_own() -> None:
+    agent = Agent("test", name="reader")
+    read: list[str] = []
+
+    @agent.tool_plain
+    def fetch(name: str) -> str:
+        read.append(name)
+        if read == ["a"]:
+            raise ConnectionError("once")
+        return name.upper()
+
+    turns = [[(i, "fetch", {"name": n})] for i, n in (("c1", "a"), ("c1!1", "b"), ("c1>1", "c"), ("c1?1", "d"))]
+    with agent_harness(agent, [*(tool_calls_turn(*calls) for calls in turns), final_turn("done")]) as harness:
+        answer = harness.run("Read.")
+        replayed = replay(harness.conversation(), harness.definition)
+
+    assert answer.output == "done"
+    assert read == ["a", "a", "b", "c", "d"]
+    assert replayed.digests_equal

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +21,38 @@ from tests.actors.payments import said
 from tests.actors.support import WAIT_S, events_of, until
 
 
+class Gate:
+    """Opened by a test, passed on the loop that tools run on; whoever is cancelled before it leaves nothing behind."""
+
+    def __init__(self) -> None:
+        self._open = False
+        self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+
+    def set(self) -> None:
+        self._open = True
+        for loop, passed in self._waiting:
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(passed.set)
+
+    async def wait(self) -> None:
+        passed = asyncio.Event()
+        self._waiting.append((asyncio.get_running_loop(), passed))
+        if not self._open:
+            await passed.wait()
+
+
 class Busy:
     """An agent that is in its tool until the gate opens, when it is told to work; any other prompt it only answers."""
 
     def __init__(self, **options: Any) -> None:
-        self.gate = threading.Event()
+        self.gate = Gate()
         self.entered = threading.Event()
         self.clock = VirtualClock()
         self.worked = 0
 
         async def work() -> str:
             self.entered.set()
-            assert await asyncio.to_thread(self.gate.wait, WAIT_S)
+            await self.gate.wait()
             self.worked += 1
             return "worked"
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
+from pydantic import BaseModel
 from pydantic_ai import Agent
 
-from clew.actors import ActorSystem, ReplayDivergence, UnknownKind
-from clew.actors.agent import AgentDefinition, replay
+from clew.actors import ActorSystem, ReplayDivergence, RunFailed, UnknownKind
+from clew.actors.agent import AgentDefinition, define_agent, replay, tool_step
+from clew.actors.testing import VirtualClock, final_turn, following_model, tool_call_turn
 from clew.journal import MemoryJournal, RecordedEvent, read_history, write_history
 from clew.journal.facts import RunFinished, StepCompleted
 from clew.projections import conversation
 from tests.actors.robot import Robot, history_of, journal_with
+from tests.actors.support import WAIT_S, until
 
 HISTORIES = Path(__file__).parent.parent / "histories"
 
@@ -94,6 +97,38 @@ def test_an_edited_answer_is_found_at_the_end() -> None:
 
     assert (found.value.step, found.value.field) == ("end", "output")
     assert found.value.expected == '"something else"'
+
+
+class Tag(BaseModel, frozen=True):
+    """A member of a set that has another order in another process: `turned` stands for one."""
+
+    name: str
+    turned: ClassVar[bool] = False
+
+    def __hash__(self) -> int:
+        return 7 - int(self.name) if Tag.turned else int(self.name)
+
+
+@pytest.mark.replay
+def test_a_set_among_the_arguments_of_a_tool_is_the_same_in_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    orders: list[list[str]] = []
+
+    def tag(tags: set[Tag]) -> str:
+        orders.append([tag.name for tag in tags])
+        return "tagged"
+
+    call = {"tags": [{"name": str(number)} for number in range(5)]}
+    agent = define_agent(
+        "tagger", model=following_model([tool_call_turn("c1", "tag", call), final_turn("done")]), tools=[tag]
+    )
+    with ActorSystem("memory:", agents=[agent]) as system:
+        system.thread(agent, "t").run("tag").result(timeout_s=10)
+        monkeypatch.setattr(Tag, "turned", True)
+        replayed = replay(system.thread(agent, "t"), agent)
+        system.thread(agent, "u").run("tag").result(timeout_s=10)
+
+    assert orders == [["0", "1", "2", "3", "4"], ["4", "3", "2", "1", "0"]]
+    assert replayed.digests_equal
 
 
 @pytest.mark.replay
@@ -183,3 +218,26 @@ def test_a_history_in_a_file_replays_like_the_thread_it_came_from(tmp_path: Path
         write_history(FULL, out)
 
     assert replay(tmp_path / "t.jsonl", AgentDefinition(agent=Robot().agent)).digests_equal
+
+
+@pytest.mark.replay
+def test_a_run_that_its_deadline_ended_replays_to_where_it_stood() -> None:
+    clock = VirtualClock()
+
+    async def wait() -> str:
+        return str(await tool_step().wait_for_signal("never"))
+
+    model = following_model([tool_call_turn("c1", "wait", {}), final_turn("done")])
+    agent = define_agent("late", model=model, tools=[wait], run_timeout_s=60)
+    with ActorSystem("memory:", agents=[agent], clock=clock) as system:
+        thread = system.thread(agent, "t")
+        run = thread.run("Go", run_id="r")
+        run.started(timeout_s=WAIT_S)
+        until(lambda: thread.status("r") == "awaiting_input")
+        clock.advance(61)
+        with pytest.raises(RunFailed, match="RunTimedOut"):
+            run.result(timeout_s=WAIT_S)
+        replayed = replay(thread, agent)
+
+    assert replayed.digests_equal
+    assert [run.ended for run in replayed.runs] == ["failed"]

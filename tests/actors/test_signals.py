@@ -130,3 +130,24 @@ def test_an_id_that_was_sent_tells_nothing_to_somebody_else() -> None:
         thread.signal("go", id="s").get(timeout=WAIT_S)
         with pytest.raises(UnknownThread):
             system.thread(listener.agent, "t", owner="eve").signal("go", id="s").get(timeout=WAIT_S)
+
+
+def test_a_name_that_looks_like_the_second_wait_for_another_one_is_a_wait_of_its_own() -> None:
+    got: list[int] = []
+
+    async def listen() -> str:
+        got[:] = [await tool_step().wait_for_signal(name) for name in ("go", "go", "go#2", "go")]
+        return "heard"
+
+    script = scripted_model([tool_call_turn("c1", "listen", {}), final_turn("done")])
+    agent = define_agent("listener", model=script, tools=[listen])
+    with ActorSystem("memory:", agents=[agent]) as system:
+        thread = system.thread(agent, "t")
+        run = thread.run("listen", run_id="r")
+        run.started(timeout_s=WAIT_S)
+        for name, payload in (("go", 1), ("go", 2), ("go#2", 3), ("go", 4)):
+            thread.signal(name, payload).get(timeout=WAIT_S)
+        run.result(timeout_s=WAIT_S)
+        assert replay(thread, agent).digests_equal
+
+    assert got == [1, 2, 3, 4]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
@@ -13,7 +14,15 @@ from pydantic_ai import Tool
 
 from clew.actors import ActorRef, ActorSystem, RunFailed
 from clew.actors.agent import AgentDefinition, Thread, define_agent, replay, tool_options, tool_step
-from clew.actors.testing import Script, VirtualClock, final_turn, invalid_for_provider, scripted_model, tool_call_turn
+from clew.actors.testing import (
+    Script,
+    VirtualClock,
+    final_turn,
+    invalid_for_provider,
+    scripted_model,
+    tool_call_turn,
+    tool_calls_turn,
+)
 from clew.actors.thread import SettleStep, ThreadState
 from clew.journal import MemoryJournal, RecordedEvent
 from tests.actors.robot import journal_with
@@ -259,3 +268,85 @@ def test_a_run_that_takes_too_long_is_ended_by_its_deadline_wherever_it_is() -> 
             run.result(timeout_s=WAIT_S)
 
     assert bank.moved.total() == 0
+
+
+def test_a_step_that_may_run_once_and_takes_too_long_is_in_doubt_and_not_tried_again() -> None:
+    bank, journal = Bank(), MemoryJournal()
+    entered: list[str] = []
+
+    async def move(amount: int) -> str:
+        entered.append(tool_step().idempotency_key)
+        await asyncio.Event().wait()
+        return str(amount)
+
+    tools = [Tool(move, metadata=tool_options(at_most_once=True, attempts=3, timeout_s=30))]
+    bank.agent = define_agent("bank", model=scripted_model(bank.script), tools=tools)
+
+    with bank.open(journal) as system:
+        thread = thread_of(system, bank.agent)
+        run = thread.run("go", run_id="r")
+        until(lambda: entered)
+        bank.clock.advance(31)
+        until(lambda: thread.status("r") == "awaiting_input")
+        view = thread.view().run("r")
+        assert view is not None
+        assert view.in_doubt == ["tool:move:c1"]
+        thread.settle("r", "tool:move:c1", result="moved 5").get(timeout=WAIT_S)
+        assert run.result(timeout_s=WAIT_S).output == "done"
+        assert replay(thread, bank.agent).digests_equal
+
+    assert entered == ["thread/t/r/tool:move:c1"]
+
+
+def test_the_time_of_an_attempt_is_not_used_up_by_waiting_for_somebody() -> None:
+    bank, journal = Bank(), MemoryJournal()
+
+    async def move(amount: int) -> str:
+        said = await tool_step().approve("really?")
+        late = await tool_step().wait_for_signal("late")
+        return f"{amount} {said.decision} {late}"
+
+    tools = [Tool(move, metadata=tool_options(attempts=1, timeout_s=30))]
+    bank.agent = define_agent("bank", model=scripted_model(bank.script), tools=tools)
+
+    with bank.open(journal) as system:
+        thread = thread_of(system, bank.agent)
+        run = thread.run("go", run_id="r")
+        run.started(timeout_s=WAIT_S)
+        until(lambda: thread.status("r") == "awaiting_input")
+        bank.clock.advance(3600)
+        thread.approve(thread.approvals()[0].id).get(timeout=WAIT_S)
+        until(lambda: names(journal).count("run.suspended") == 2)
+        bank.clock.advance(3600)
+        thread.signal("late", 1).get(timeout=WAIT_S)
+        assert run.result(timeout_s=WAIT_S).output == "done"
+
+    assert "5 approved 1" in str(bank.script.requests[-1][-1].parts[0])
+
+
+def test_a_tool_that_waits_while_another_one_works_is_not_ended_for_its_time() -> None:
+    bank, journal, entered, over = Bank(), MemoryJournal(), threading.Event(), threading.Event()
+
+    async def ask() -> str:
+        return str(await tool_step().wait_for_signal("go"))
+
+    def work() -> str:
+        entered.set()
+        assert over.wait(WAIT_S)
+        return "worked"
+
+    bank.script = Script([tool_calls_turn(("c1", "ask", {}), ("c2", "work", {})), final_turn("done")])
+    tools = [Tool(ask, metadata=tool_options(attempts=1, timeout_s=30)), work]
+    bank.agent = define_agent("bank", model=scripted_model(bank.script), tools=tools)
+
+    with bank.open(journal) as system:
+        thread = thread_of(system, bank.agent)
+        run = thread.run("go", run_id="r")
+        until(lambda: entered.is_set() and "signal.awaited" in names(journal))
+        bank.clock.advance(31)
+        over.set()
+        until(lambda: names(journal)[-1] == "run.suspended")
+        thread.signal("go", "gone").get(timeout=WAIT_S)
+        assert run.result(timeout_s=WAIT_S).output == "done"
+
+    assert "step.failed" not in names(journal)

@@ -164,7 +164,7 @@ def test_a_second_run_is_refused_while_one_is_open() -> None:
         assert first.result(timeout_s=10).output == "done"
 
 
-@pytest.mark.requirement("L-RUN-7", "L-RUN-8", "L-RUN-9", "L-DEF-3", "L-DEF-5")
+@pytest.mark.requirement("L-RUN-7", "L-RUN-8", "L-DEF-3", "L-DEF-5")
 async def test_observers_see_each_message_as_it_becomes_durable_and_can_resume() -> None:
     agent, gates = Agent("test", name="stepwise"), [asyncio.Event() for _ in range(2)]
     loop = asyncio.get_running_loop()

@@ -32,7 +32,7 @@ HOUR = 3600 * SECOND
 
 
 @pytest.mark.scenario("SCH-01")
-@pytest.mark.requirement("L-SCHED-3")
+@pytest.mark.requirement("L-SCHED-3", "G-STATE-3")
 def test_a_schedule_that_is_declared_at_every_start_fires_once_a_period() -> None:
     ticker, journal = Ticker(), MemoryJournal()
     start = ticker.clock.now

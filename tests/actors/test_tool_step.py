@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -104,6 +105,37 @@ def test_deps_can_be_made_for_each_run() -> None:
         harness.run("Go", owner="ann")
 
     assert returned(harness) == ["hello ann in test"]
+
+
+@dataclass
+class Bank:
+    refund: Callable[[str, int], str]
+
+
+def test_in_a_harness_stubs_stand_behind_the_functions_that_tools_call() -> None:
+    calls: list[tuple[str, object]] = []
+
+    def of_the_bank(order: str, cents: int) -> str:
+        raise AssertionError(f"{cents} cents of real money for {order}")
+
+    def stub(order: str, cents: int) -> str:
+        calls.append((order, cents))
+        return f"stub-{len(calls)}"
+
+    agent = Agent("test", name="clerk", deps_type=Bank)
+
+    @agent.tool
+    def give_back(ctx: RunContext[Bank], order: str, cents: int) -> str:
+        return ctx.deps.refund(order, cents)
+
+    production = AgentDefinition(agent=agent, deps=Bank(of_the_bank))
+    script = [tool_call_turn(f"c{n}", "give_back", {"order": "7", "cents": n}) for n in (1, 2)]
+    with agent_harness(replace(production, deps=Bank(stub)), [*script, final_turn("done")]) as harness:
+        answer = harness.run("Give it back.")
+        replay(harness.conversation(), harness.definition)
+
+    assert (answer.stopped, returned(harness)) == ("final", ["stub-2"])
+    assert calls == [("7", 1), ("7", 2)]
 
 
 @pytest.mark.scenario("RPL-01")
