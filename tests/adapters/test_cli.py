@@ -11,6 +11,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -237,6 +238,14 @@ def test_events_are_listed_with_their_place_and_digest(recorded: Clew) -> None:
     assert lines[5].endswith(events[1]["digest"][:10])
 
 
+def interrupted(process: subprocess.Popen[bytes]) -> None:
+    """Press Ctrl-C until it ends: one that comes in the middle of Python's own clean-up is lost."""
+    while process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=5)
+
+
 def test_a_log_is_followed_while_another_process_writes(clew: Clew) -> None:
     clew(*RUN, "first")
 
@@ -244,8 +253,7 @@ def test_a_log_is_followed_while_another_process_writes(clew: Clew) -> None:
         read_until(following.stdout, lambda line: '"run.finished"' in line)
         clew(*RUN, "look")
         new = read_until(following.stdout, lambda line: '"run.finished"' in line)
-        following.send_signal(signal.SIGINT)
-        following.communicate()
+        interrupted(following)
 
     assert [json.loads(line)["sequence"] for line in new] == [5, 6, 7, 8, 9]
     assert following.returncode == 130
