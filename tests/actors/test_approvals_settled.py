@@ -109,7 +109,7 @@ def test_a_call_whose_arguments_cannot_be_read_any_more_is_not_made() -> None:
     with ActorSystem(journal, agents=[notified], clock=asking.clock) as system:
         thread = system.thread(notified, "t", owner="ann")
         thread.run("pay", run_id="r").started(timeout_s=WAIT_S)
-        until(thread.approvals)
+        until(lambda: thread.approvals() and thread.status("r") == "awaiting_input")
         readable = thread.approvals()[0].arguments
         stored = b"".join(event.canonical for event in journal.read_all() if event.type.name == "approval.requested")
     with payments.open(journal) as system:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Generator, Mapping
@@ -140,7 +141,15 @@ class Clew:
         pipe = subprocess.PIPE
         command = [sys.executable, "-m", "clew.adapters.cli", *args]
         whole = {**os.environ, "PYTHONUTF8": "1", **(env or {})}
-        with subprocess.Popen(command, cwd=self.folder, stdin=pipe, stdout=pipe, stderr=stderr, env=whole) as process:
+        with subprocess.Popen(
+            command,
+            cwd=self.folder,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=stderr,
+            env=whole,
+            preexec_fn=_hear_ctrl_c,  # noqa: PLW1509  (it takes no lock that a thread could hold)
+        ) as process:
             try:
                 yield process
             finally:
@@ -178,3 +187,8 @@ def read_until(stream: IO[bytes] | None, is_there: Callable[[str], bool]) -> lis
         if is_there(lines[-1]):
             return lines
     raise AssertionError("".join(lines))
+
+
+def _hear_ctrl_c() -> None:
+    """Let Ctrl-C end what is started, also where the tests are told to ignore it, as a job in the background is."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -238,14 +237,6 @@ def test_events_are_listed_with_their_place_and_digest(recorded: Clew) -> None:
     assert lines[5].endswith(events[1]["digest"][:10])
 
 
-def interrupted(process: subprocess.Popen[bytes]) -> None:
-    """Press Ctrl-C until it ends: one that comes in the middle of Python's own clean-up is lost."""
-    while process.poll() is None:
-        process.send_signal(signal.SIGINT)
-        with suppress(subprocess.TimeoutExpired):
-            process.communicate(timeout=5)
-
-
 def test_a_log_is_followed_while_another_process_writes(clew: Clew) -> None:
     clew(*RUN, "first")
 
@@ -253,7 +244,8 @@ def test_a_log_is_followed_while_another_process_writes(clew: Clew) -> None:
         read_until(following.stdout, lambda line: '"run.finished"' in line)
         clew(*RUN, "look")
         new = read_until(following.stdout, lambda line: '"run.finished"' in line)
-        interrupted(following)
+        following.send_signal(signal.SIGINT)
+        following.communicate()
 
     assert [json.loads(line)["sequence"] for line in new] == [5, 6, 7, 8, 9]
     assert following.returncode == 130
