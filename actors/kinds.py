@@ -15,13 +15,11 @@ if TYPE_CHECKING:
     from .agent import AgentDefinition
     from .system import ActorSystem
 
-__all__ = ["AnyAgent", "AnyKind", "Kinds", "kinds_of"]
+__all__ = ["AnyKind", "Kinds", "kinds_of"]
 
 Out = TypeVar("Out")
 
 AnyKind = EventSourcedActor[Any, Any, Any, Any]
-
-AnyAgent = "Agent[Any, Any] | AgentDefinition[Any, Any]"
 
 
 class Kinds:

@@ -38,11 +38,7 @@ class Attempt:
         self._lapsed = found.lapsed
 
     async def begin(self) -> None:
-        """Wait until the next attempt may begin, and record that it does where that matters.
-
-        Raises:
-            StepTimedOut: never; see `run`.
-        """
+        """Wait until the next attempt may begin, and record that it does where that matters."""
         steps, name, policy = self._steps, self._name, self._policy
         if self._claimed:
             await self._settled(self._claimed)
@@ -60,7 +56,7 @@ class Attempt:
             again = f".{self._lapsed}" if self._lapsed else ""
             steps.recording.send(command, f"{steps.run}/{name}>{self.number}{again}")
             if policy.at_most_once:
-                steps.note_within(name, NOT_RECORDED._replace(attempts=self.number - 1, claimed=self.number))
+                steps.record.note_within(name, NOT_RECORDED._replace(attempts=self.number - 1, claimed=self.number))
             if policy.at_most_once or self._approval is not None:
                 # A claim that a crash could lose would be none.
                 await steps.recording.synced()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import logging
-import math
 import os
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -26,7 +25,7 @@ from .approval import ApprovalTerms
 from .decision import PendingApproval
 from .durability import DurableSteps
 from .operation import check_tool_name
-from .options import ToolPolicy
+from .options import SECONDS_MAX, ToolPolicy
 from .scope import current_drive
 from .sealing import NO_SEAL, Seal
 from .state_model import StateModel
@@ -189,8 +188,8 @@ class AgentDefinition(Generic[D, Out]):
                 raise ValueError(f"agent {name!r}: {option} is at least {least}, not {getattr(self, option)}")
         for option in ("queue_timeout_s", "run_timeout_s", "turn_timeout_s"):
             value = getattr(self, option)
-            if value is not None and not 0 < value < math.inf:
-                raise ValueError(f"agent {name!r}: {option} is more than 0, not {value}")
+            if value is not None and not 0 < value <= SECONDS_MAX:
+                raise ValueError(f"agent {name!r}: {option} is more than 0 and at most a hundred years, not {value}")
 
     def _check_durable(self, name: str) -> None:
         """Bind the agent as a run will, so that a toolset without an id is refused here and not in the first run."""

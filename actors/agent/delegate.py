@@ -11,7 +11,7 @@ from pydantic_ai.toolsets import AbstractToolset, FunctionToolset
 from pydantic_ai.usage import RunUsage
 
 from .definition import AgentDefinition
-from .options import OPTIONS_KEY
+from .options import OPTIONS_KEY, SECONDS_MAX
 from .tool_step import tool_step
 
 __all__ = ["DELEGATE_S", "agent_as_tool", "check_delegates"]
@@ -45,8 +45,10 @@ def agent_as_tool(
     target = agent.name
     if not target:
         raise ValueError("an agent needs a name to be a tool of another one")
-    if not timeout_s > 0:
-        raise ValueError(f"agent {target!r} as a tool: timeout_s is more than 0, not {timeout_s}")
+    if not 0 < timeout_s <= SECONDS_MAX:
+        raise ValueError(
+            f"agent {target!r} as a tool: timeout_s is more than 0 and at most a hundred years, not {timeout_s}"
+        )
 
     initial_state = agent.initial_state if isinstance(agent, AgentDefinition) else None
 

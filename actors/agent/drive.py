@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
@@ -29,21 +28,13 @@ from ...journal import (
     JournalFull,
     NotRepresentable,
     PayloadTooLarge,
-    RecordedEvent,
 )
 from ...journal.facts import (
     NOTHING,
     ErrorFact,
-    RunDeadlineSet,
     RunFailed,
     RunFinished,
-    RunStarted,
-    SignalReceived,
-    StateSet,
-    ThreadEvent,
-    ThreadOpened,
 )
-from ...projections import Conversation, conversation, project
 from ..clock import Clock
 from ..errors import (
     ActivationFailed,
@@ -69,7 +60,8 @@ from .failures import describe
 from .live_turns import LiveTurns
 from .output import encode_output
 from .pausing import PauseWatch
-from .recorded import Asked, Produced, Waits, settled_steps, waits_of
+from .recorded import Asked, Produced, settled_steps
+from .recorded_run import CATALOG, RecordedRun, recorded_run
 from .recording import LetGo
 from .schedules import run_action
 from .scope import Drive, TurnLimitReached, drive_scope
@@ -78,7 +70,7 @@ from .steps import KindOf, RunSteps, Sink
 from .tool_step import RunNow
 from .wire import load_messages, valid_for_provider
 
-__all__ = ["RecordedRun", "drive_agent", "drive_run", "recorded_run"]
+__all__ = ["drive_agent", "drive_run"]
 
 LET_GO_S = 10.0
 """How long a run that has to wait gets to end what it does, before it is left behind; it records nothing more."""
@@ -94,47 +86,6 @@ _STOPS = (
     JournalForked,
     JournalFull,
 )
-
-CATALOG = conversation.catalog
-
-
-@dataclass(frozen=True)
-class RecordedRun:
-    """What the journal holds of a run: how it was asked for, what was said before, and its own events."""
-
-    stream: str
-    owner: str | None
-    started: RunStarted
-    before: Conversation
-    events: list[tuple[RecordedEvent, ThreadEvent]]
-    state: msgspec.Raw | None
-    waits: Waits
-    deadline: int | None
-
-
-def recorded_run(stream: str, run: str, events: list[RecordedEvent]) -> RecordedRun:
-    """Find a run in a thread's events.
-
-    Raises:
-        LookupError: there is no such run.
-    """
-    decoded = [(event, cast("ThreadEvent", CATALOG.decode(event))) for event in events if CATALOG.knows(event)]
-    owner, state = None, None
-    for index, (_, event) in enumerate(decoded):
-        match event:
-            case ThreadOpened():
-                owner = event.owner
-            case RunStarted() if event.run == run:
-                before = project(conversation, (recorded for recorded, _ in decoded[:index]))
-                later = [pair for pair in decoded[index:] if getattr(pair[1], "run", run) == run]
-                state = next((e.value for _, e in reversed(decoded) if isinstance(e, StateSet)), None)
-                payloads = {e.id: e.payload for _, e in decoded if isinstance(e, SignalReceived)}
-                waits = waits_of((e for _, e in later), payloads)
-                due = next((e.due for _, e in later if isinstance(e, RunDeadlineSet)), None)
-                return RecordedRun(stream, owner, event, before, later, state, waits, due)
-            case _:
-                pass
-    raise LookupError(f"{stream}: there is no run {run!r}")
 
 
 async def drive_agent(
@@ -199,7 +150,7 @@ async def run_to_end(
                 raise cause from None if cause is error else error
             end = RunFailed(started.run, _failure(cause, steps), steps.now())
         await steps.recording.synced()
-        steps.check_complete(failed=isinstance(end, RunFailed))
+        steps.record.check_complete(failed=isinstance(end, RunFailed))
     return end
 
 

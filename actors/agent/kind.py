@@ -28,7 +28,8 @@ from ..thread import (
 )
 from .definition import AgentDefinition
 from .delegate import check_delegates
-from .drive import CATALOG, drive_run
+from .drive import drive_run
+from .recorded_run import CATALOG
 from .settlement import settlement_of, tell_settled
 
 if TYPE_CHECKING:

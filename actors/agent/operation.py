@@ -98,7 +98,7 @@ class BoundStep:
         outcome = self._opened(drive, outcome)
         response = self._load(name, outcome)
         if outcome.error is None and drive.steps.replaying:
-            drive.steps.loaded(name, self._dump_response(response), outcome.result)
+            drive.steps.record.loaded(name, self._dump_response(response), outcome.result)
         return response
 
     async def _tool(self, drive: Drive, params: Any, options: Mapping[str, Any]) -> Any:
@@ -108,7 +108,7 @@ class BoundStep:
         policy, arguments = policy_of(options), _arguments(params)
         request = {"arguments": digest_of(arguments)}
         said: Granted | Refused | None = None
-        if not drive.steps.is_settled(name) and (
+        if not drive.steps.record.is_settled(name) and (
             approval_step(name) in drive.steps.waits.asked or policy.asks(arguments)
         ):
             said = await self._ask(drive, name, params, arguments, policy)

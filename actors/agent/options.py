@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-__all__ = ["DEFAULT_ATTEMPTS", "OPTIONS_KEY", "NeedsApproval", "ToolPolicy", "policy_of", "tool_options"]
+__all__ = ["DEFAULT_ATTEMPTS", "OPTIONS_KEY", "SECONDS_MAX", "NeedsApproval", "ToolPolicy", "policy_of", "tool_options"]
 
 DEFAULT_ATTEMPTS = 2
 """How often a tool that raises is tried, all attempts counted, unless its options say otherwise."""
 
 ATTEMPTS_MAX = 100
+
+SECONDS_MAX = 100 * 366 * 86_400.0
+"""The longest time that anything may be given: what is recorded is in nanoseconds, of 64 bits."""
 
 DELAY_S_MAX = 24 * 3600.0
 """The longest wait before another attempt."""
@@ -99,8 +101,8 @@ def tool_options(
     _check_range("delay_s", delay_s, 0, DELAY_S_MAX)
     _check_range("factor", factor, 1, 100)
     for option, seconds in (("timeout_s", timeout_s), ("approval_timeout_s", approval_timeout_s)):
-        if seconds is not None and not 0 < seconds < math.inf:
-            raise ValueError(f"{option} is more than 0, not {seconds}")
+        if seconds is not None and not 0 < seconds <= SECONDS_MAX:
+            raise ValueError(f"{option} is more than 0 and at most a hundred years, not {seconds}")
     if not isinstance(cast("object", needs_approval), bool) and not callable(needs_approval):
         raise TypeError(f"needs_approval is True, False or a function of the arguments, not {needs_approval!r}")
     options: dict[str, Any] = {"attempts": attempts}

@@ -17,8 +17,8 @@ from ..reply import Reply, translated
 from ..thread import AGENT, Approval, ResolveApproval, ThreadCommand, ThreadState, approval_key
 from .approval import approval_step, fingerprint_of, place_of_approval
 from .decision import Approve, DecidedApproval, PendingApproval, Reject, global_id
-from .drive import CATALOG
 from .edited import wrong_arguments
+from .recorded_run import CATALOG
 from .sealing import Unreadable
 
 if TYPE_CHECKING:

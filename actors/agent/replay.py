@@ -22,9 +22,10 @@ from ...journal.facts import RunCancelled, RunFailed, RunFinished, RunHalted, Ru
 from ..errors import ReplayDivergence, UnknownKind
 from ..thread import RUN_TIMED_OUT
 from .definition import AgentDefinition, register
-from .drive import CATALOG, RecordedRun, drive_agent, recorded_run
+from .drive import drive_agent
 from .meaning import same_meaning
 from .recorded import HistoryEnds
+from .recorded_run import CATALOG, RecordedRun, recorded_run
 from .steps import RunSteps
 
 if TYPE_CHECKING:
@@ -130,12 +131,12 @@ async def _replay_run(
             raise _unrecorded(stream, started.run, end[0], str(ends)) from None
         name = "cancelled" if isinstance(cut, RunCancelled) else "interrupted"
         return ReplayedRun(stream, started.run, name, None, None, ())
-    rebuilt.update(steps.rebuilt)
+    rebuilt.update(steps.record.rebuilt)
     if end is None:
-        return ReplayedRun(stream, started.run, "interrupted", None, None, tuple(steps.replayed))
+        return ReplayedRun(stream, started.run, "interrupted", None, None, tuple(steps.record.replayed))
     if timed_out:
         # The alarm ended it, like a cancel from outside: what the loop was about to say then does not count.
-        return ReplayedRun(stream, started.run, "failed", None, None, tuple(steps.replayed))
+        return ReplayedRun(stream, started.run, "failed", None, None, tuple(steps.record.replayed))
     rebuilt[end[0].sequence] = _compare(stream, end[0], end[1], now)
     return _replayed(stream, now, steps)
 
@@ -147,7 +148,7 @@ def _timed_out(recorded: RecordedRun, end: RunFinished | RunFailed) -> bool:
 
 
 def _replayed(stream: str, end: RunFinished | RunFailed, steps: RunSteps) -> ReplayedRun:
-    taken = tuple(steps.replayed)
+    taken = tuple(steps.record.replayed)
     if isinstance(end, RunFailed):
         return ReplayedRun(stream, end.run, "failed", None, None, taken)
     return ReplayedRun(stream, end.run, "done", end.stopped, msgspec.json.decode(end.output), taken)

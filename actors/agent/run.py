@@ -18,8 +18,8 @@ from ...projections import Follow, Usage
 from ..errors import RunCancelled, RunFailed, RunHalted, SystemClosed, UnknownRun
 from ..reply import Reply, forbid_here
 from ..thread import ThreadState
-from .drive import CATALOG
 from .output import decode_output
+from .recorded_run import CATALOG
 
 if TYPE_CHECKING:
     from .handle import Thread

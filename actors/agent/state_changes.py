@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from ...journal import Journal, RecordedEvent
 from ...journal.facts import StateSet
+from .leaving import Leavable
 from .subscription import CATALOG, Seen, Subscription
 
 __all__ = ["StateChange", "StateChanges"]
@@ -32,7 +32,7 @@ class StateChange(Generic[V]):
     value: V
 
 
-class StateChanges(Generic[V]):
+class StateChanges(Leavable, Generic[V]):
     """The synced state of a thread: what it is now, if it was set, and then whatever it becomes, once it is durable.
 
     With `after`, a sequence or a token, only what it became behind that. A value that equals the one before, as JSON
@@ -79,30 +79,6 @@ class StateChanges(Generic[V]):
     def close(self) -> None:
         """End the iteration, and let go of the journal; iterating again goes on."""
         self._events.close()
-
-    async def aclose(self) -> None:
-        """Do the same; for `contextlib.aclosing`."""
-        self.close()
-
-    def __enter__(self) -> Self:
-        """Return the changes."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Let go of them."""
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        """Return the changes."""
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Let go of them."""
-        self.close()
 
     def _present(self) -> Iterator[StateChange[V]]:
         """Look at the state where this begins, once, and show it if that was asked for."""

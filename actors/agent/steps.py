@@ -23,17 +23,17 @@ from typing import Any
 import msgspec
 
 from ...journal import NotRepresentable, PayloadTooLarge
-from ...journal.facts import NOTHING, ErrorFact, StepCompleted, StepFailed, ThreadEvent
+from ...journal.facts import NOTHING, ErrorFact, StepCompleted, StepFailed
 from ..clock import Clock
 from ..decider import EventSourcedActor
 from ..errors import ReplayDivergence
 from ..schedule.action import RunAction
 from ..thread import PAUSE, CompleteStep, FailStep, ThreadCommand
 from .attempt import Attempt
-from .meaning import same_meaning
 from .names import StepNames
 from .options import ToolPolicy
 from .payload import check_fits
+from .record import Record
 from .recorded import NOT_RECORDED, Answer, Asked, HistoryEnds, Outcome, Produced, StepEvents, Waits
 from .recording import LetGo, Recording, Sink
 from .siblings import Siblings, current_scope
@@ -83,20 +83,18 @@ class RunSteps:
         self.clock = started_at
         self.turn_at = started_at
         self.state = state
-        self.replayed: list[str] = []
         self.on_recorded: Callable[[str], None] | None = None
         self.on_swallowed: Callable[[str], None] | None = None
         # What a tool's messages and schedules need to know of the agent and the system; no replay sends any.
         self.kind_of: KindOf | None = None
         self.make_run: Callable[[str], RunAction] | None = None
         self.paused: Callable[[], bool] | None = None
-        self.rebuilt: dict[int, ThreadEvent] = {}
         self.failures: list[tuple[int, int, str, ErrorFact]] = []
         self.waits = Waits() if waits is None else waits
-        self._recorded = dict(recorded)
         self._told: set[str] = set()
         self.names = StepNames(run)
         self.recording = Recording(run, sink, self.waits)
+        self.record = Record(stream, run, recorded, self.recording)
         # For what is recorded, never for what is decided.
         self.now = now
         self.siblings = Siblings()
@@ -111,7 +109,7 @@ class RunSteps:
         self.siblings.begin_turn()
         if not current_scope():
             self.failures.clear()
-        if not self.is_settled(asked.name):
+        if not self.record.is_settled(asked.name):
             await self._pause_here()
         return await self._step(asked._replace(needs=self.recording.not_durable()), policy)
 
@@ -126,14 +124,14 @@ class RunSteps:
 
     async def may_start(self, name: str) -> None:
         """Wait until a tool may start, or be asked about: what was before is durable, and nothing beside it failed."""
-        if self.is_settled(name):
+        if self.record.is_settled(name):
             return
         if not self.replaying:
             with self.siblings.under_way(name):
                 await self.recording.synced()
             await self._pause_here()
         with self.siblings.under_way(name):
-            await self.siblings.may_start(name, failed=self._failure_ahead())
+            await self.siblings.may_start(name, failed=self.record.failure_ahead())
 
     async def wait(self, name: str, ask: Callable[[int], ThreadCommand], *, anew: int = 0) -> Answer:
         """Return what a step waited for: the recorded answer, however often this is driven again.
@@ -186,33 +184,8 @@ class RunSteps:
         if not self.replaying and (self.waits.pausing or (self.paused is not None and self.paused())):
             await self.siblings.park(PAUSE)
 
-    def check_complete(self, *, failed: bool) -> None:
-        """Refuse an end at which recorded steps were not asked for.
-
-        When a tool failed, the loop may not have come to those beside it, so only turns count.
-
-        Raises:
-            ReplayDivergence: names the first of them.
-        """
-        for name, events in self._recorded.items():
-            counts = events.settled is not None and "/" not in name and (name.startswith("llm:") or not failed)
-            if counts and name not in self.replayed:
-                raise self._diverged(name, events.sequence, "step", expected=name, actual="(not asked for)")
-
-    def _failure_ahead(self) -> bool:
-        """Whether the journal holds the failure of a tool that was not asked for yet."""
-        return any(
-            isinstance(events.settled, StepFailed) and name.startswith("tool:") and name not in self.replayed
-            for name, events in self._recorded.items()
-        )
-
-    def is_settled(self, name: str) -> bool:
-        """Whether the journal has the outcome of a step."""
-        found = self._recorded.get(name)
-        return found is not None and found.settled is not None
-
     async def _step(self, asked: Asked, policy: ToolPolicy, spends: str | None = None) -> Outcome:
-        found = self._recorded.get(asked.name, NOT_RECORDED)
+        found = self.record.find(asked.name)
         if found.settled is not None:
             return self._replay(asked, found.settled, found.sequence)
         if self.recording.sink is None:
@@ -277,7 +250,7 @@ class RunSteps:
         if state is not None:
             self.state = state
         done = StepCompleted(self.run, name, asked.request, produced.result, at, asked.tail, produced.usage)
-        self.note_within(name, NOT_RECORDED._replace(settled=done))
+        self.record.note_within(name, NOT_RECORDED._replace(settled=done))
         self._pass(name, at)
         return Outcome(produced.result, produced.usage, None, ran=True)
 
@@ -287,15 +260,10 @@ class RunSteps:
             FailStep(self.run, name, asked.request, attempt, final, fact, at, asked.tail, until, asked.approval),
             f"{self.run}/{name}!{attempt}",
         )
-        self.note_within(name, NOT_RECORDED._replace(attempts=attempt))
+        self.record.note_within(name, NOT_RECORDED._replace(attempts=attempt))
         if final:
             self._pass(name, at)
             self._note_failure(name, fact, order=_LIVE)
-
-    def note_within(self, name: str, known: StepEvents) -> None:
-        """Note what is recorded of a step within another one: when that is tried again, it comes to it again."""
-        if "/" in name:
-            self._recorded[name] = known
 
     def _note_failure(self, name: str, fact: ErrorFact, *, order: int) -> None:
         if name.startswith("tool:") and "/" not in name:
@@ -310,46 +278,12 @@ class RunSteps:
 
     def _replay(self, asked: Asked, event: StepCompleted | StepFailed, sequence: int) -> Outcome:
         """Return the recorded outcome, if what is asked is what was asked then."""
-        name, request = asked.name, asked.request
-        # A later version may take other digests; those that both have must be equal.
-        for field in sorted(event.request.keys() & request.keys()):
-            then, now = event.request[field], request[field]
-            if then != now:
-                raise self._diverged(name, sequence, f"request.{field}", expected=then, actual=now)
-        if not same_meaning(event.tail, asked.tail):
-            then, now = _text(event.tail), _text(asked.tail)
-            raise self._diverged(name, sequence, "messages since the last response", expected=then, actual=now)
-        self.replayed.append(name)
-        self._pass(name, event.at)
-        self.rebuilt[sequence] = msgspec.structs.replace(event, run=self.run, step=name)
+        self.record.replay(asked, event, sequence)
+        self._pass(asked.name, event.at)
         if isinstance(event, StepFailed):
-            self._note_failure(name, event.error, order=sequence)
+            self._note_failure(asked.name, event.error, order=sequence)
             return Outcome(NOTHING, NOTHING, event.error, ran=False)
         return Outcome(event.result, event.usage, None, ran=False)
-
-    def loaded(self, name: str, result: msgspec.Raw, then: msgspec.Raw) -> None:
-        """Compare what a replayed result becomes when it is encoded again with what it was `then`.
-
-        Raises:
-            ReplayDivergence: the types it passes through no longer keep it.
-        """
-        found = self._recorded.get(name)
-        if found is not None and isinstance(found.settled, StepCompleted) and not same_meaning(then, result):
-            expected, actual = _text(then), _text(result)
-            raise self._diverged(name, found.sequence, "result", expected=expected, actual=actual)
-
-    def _diverged(self, name: str, sequence: int, field: str, *, expected: str, actual: str) -> ReplayDivergence:
-        divergence = ReplayDivergence(
-            stream=self.stream,
-            sequence=sequence,
-            run=self.run,
-            step=name,
-            field=field,
-            expected=expected,
-            actual=actual,
-        )
-        self.recording.stopped_by = divergence
-        return divergence
 
     def _is_signal(self, error: BaseException) -> bool:
         """Whether an error is about the task, not the step: a cancel from outside, our own signals, a closed system."""
@@ -375,7 +309,3 @@ def driving(steps: RunSteps) -> Generator[None]:
         yield
     finally:
         _steps.reset(token)
-
-
-def _text(raw: msgspec.Raw) -> str:
-    return bytes(raw).decode()

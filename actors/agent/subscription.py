@@ -8,14 +8,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import islice
-from types import TracebackType
-from typing import Self, cast
+from typing import cast
 
 from ...journal import Journal, JournalClosed, RecordedEvent, UnknownEvent
 from ...journal.facts import RunCancelled, RunFailed, RunFinished, ThreadEvent
 from ...projections import Follow, conversation
 from ..errors import ForeignToken, SystemClosed
 from ..reply import forbid_here
+from .leaving import Leavable
 
 __all__ = ["CATALOG", "Seen", "Subscription", "run_ends", "sequence_after", "token_of"]
 
@@ -41,7 +41,7 @@ class Seen:
     behind: int
 
 
-class Subscription:
+class Subscription(Leavable):
     """The events of a thread after a place, as they become durable.
 
     Iterate with `async for`, or on a thread of your own with `for`; leave with `async with`, `with` or `close()`, from
@@ -104,30 +104,6 @@ class Subscription:
         """End the iteration, and let go of the journal; iterating again goes on."""
         for follow in tuple(self._following):
             follow.__exit__(None, None, None)
-
-    async def aclose(self) -> None:
-        """Do the same; for `contextlib.aclosing`."""
-        self.close()
-
-    def __enter__(self) -> Self:
-        """Return the subscription."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close it."""
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        """Return the subscription."""
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close it."""
-        self.close()
 
     def _follow(self) -> Follow:
         follow = Follow(self._journal, self._stream, after=self.after)

@@ -13,7 +13,8 @@ from ...journal.facts import (
     ApprovalSettled,
 )
 from ..errors import AlreadyDecided, CommandRejected, InvalidDecision, UnknownApproval
-from .commands import NoteNotified, RequestApproval, ResolveApproval
+from .commands import NoteNotified, ResolveApproval
+from .progress import RequestApproval
 from .state import Approval, ThreadState, approval_key
 
 __all__ = [

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from ...journal.facts import NOTHING, ChildEnded, ChildStarted, ErrorFact, MessageSent, ThreadEvent
 from ..outbox import Acknowledge, acknowledge, message_of, sent_one
-from .commands import CancelRun, EndChild, Requester, StartChild, StartRun
+from .commands import CancelRun, EndChild, Requester, StartRun
+from .progress import StartChild
 from .state import Child, RunState, ThreadState, is_within, wait_key
 
 __all__ = ["close_children", "delivered", "end_child", "start_child", "stop_child", "time_out_children"]

@@ -13,32 +13,35 @@ from .alarm import alarm
 from .checks import RUN_ID_LENGTH_MAX, run_of
 from .commands import (
     AlarmFired,
-    AwaitSignal,
     CancelRun,
     ChangeSchedule,
-    CompleteStep,
-    DoubtStep,
     EndChild,
-    FailRun,
-    FailStep,
-    FinishRun,
-    HaltRun,
     NoteNotified,
     PauseRun,
-    RecoverRun,
-    RequestApproval,
     ResolveApproval,
     ResumeRun,
     SendSignal,
     SettleStep,
-    StartChild,
     StartRun,
-    StartStep,
-    SuspendRun,
     ThreadCommand,
 )
 from .draft import Draft
 from .evolve import evolve
+from .progress import (
+    AwaitSignal,
+    CompleteStep,
+    DoubtStep,
+    FailRun,
+    FailStep,
+    FinishRun,
+    HaltRun,
+    Progress,
+    RecoverRun,
+    RequestApproval,
+    StartChild,
+    StartStep,
+    SuspendRun,
+)
 from .state import RunState, RunStatus, ThreadState, due, effects
 
 __all__ = ["RUN_ID_LENGTH_MAX", "thread_decider"]
@@ -80,22 +83,6 @@ def _events(thread: ThreadState, command: ThreadCommand) -> Sequence[ThreadEvent
             return alarm(thread, command.at)
         case _:
             return _progress(thread, _driven(thread, command), command)
-
-
-Progress = (
-    CompleteStep
-    | FailStep
-    | StartStep
-    | DoubtStep
-    | RequestApproval
-    | AwaitSignal
-    | StartChild
-    | SuspendRun
-    | RecoverRun
-    | FinishRun
-    | FailRun
-    | HaltRun
-)
 
 
 def _driven(thread: ThreadState, command: Progress) -> RunState:

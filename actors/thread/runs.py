@@ -31,8 +31,9 @@ from ..outbox import message_of, sent_one
 from .approvals import close_approvals
 from .checks import check_is_there, check_owner, check_start, run_of
 from .children import stop_child
-from .commands import CancelRun, EndChild, PauseRun, RecoverRun, ResumeRun, StartRun, SuspendRun
+from .commands import CancelRun, EndChild, PauseRun, ResumeRun, StartRun
 from .draft import Draft
+from .progress import RecoverRun, SuspendRun
 from .state import COMPLETED, PAUSE, QueuedRun, RunStatus, ThreadState
 
 __all__ = ["cancel", "end_run", "pause", "recover", "resume", "start", "suspend"]

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from ...journal.facts import SignalAwaited, SignalEvent, SignalReceived, SignalTaken, SignalTimedOut
 from ..errors import CommandRejected
 from .checks import check_is_there
-from .commands import AwaitSignal, SendSignal
+from .commands import SendSignal
+from .progress import AwaitSignal
 from .state import RunState, ThreadState, is_within, wait_key
 
 __all__ = ["NAME_LENGTH_MAX", "SIGNALS_MAX", "await_signal", "close_signal_waits", "send", "time_out_signals"]

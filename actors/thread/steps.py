@@ -22,8 +22,9 @@ from ..outbox import sent
 from .approvals import close_questions, settle_call
 from .checks import check_is_there, run_of
 from .children import close_children
-from .commands import ChangeSchedule, CompleteStep, DoubtStep, FailStep, SettleStep, StartStep
+from .commands import ChangeSchedule, SettleStep
 from .draft import Draft
+from .progress import CompleteStep, DoubtStep, FailStep, StartStep
 from .scheduling import change_schedule
 from .signals import close_signal_waits
 from .state import COMPLETED, RunState, ThreadState, approval_key, wait_key

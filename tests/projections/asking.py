@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from clew.actors.thread import ThreadCommand
-from clew.actors.thread.commands import (
+from clew.actors.thread import (
     AlarmFired,
     AwaitSignal,
     CancelRun,
@@ -20,6 +19,7 @@ from clew.actors.thread.commands import (
     StartRun,
     StartStep,
     SuspendRun,
+    ThreadCommand,
 )
 from clew.journal.facts import NOTHING, ErrorFact
 from clew.projections import ThreadView, view_of

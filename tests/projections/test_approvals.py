@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from clew.actors.thread import ThreadCommand
-from clew.actors.thread.commands import AlarmFired
+from clew.actors.thread import AlarmFired, ThreadCommand
 from clew.journal import Journal, MemoryJournal, NewEvent
 from clew.projections import (
     DurableProjection,

@@ -6,8 +6,7 @@ import msgspec
 import pytest
 
 from clew.actors.outbox import Acknowledge
-from clew.actors.thread import ThreadCommand
-from clew.actors.thread.commands import AlarmFired
+from clew.actors.thread import AlarmFired, ThreadCommand
 from clew.journal.facts import NOTHING, ErrorFact
 from clew.projections import view_of
 from tests.actors.story import Story, cancel, raw

@@ -6,8 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from clew.actors.testing import invalid_for_provider
-from clew.actors.thread import ThreadCommand
-from clew.actors.thread.commands import AlarmFired, DoubtStep
+from clew.actors.thread import AlarmFired, DoubtStep, ThreadCommand
 from clew.projections import conversation, project
 from clew.projections.messages import AWAITS_DECISION, INTERRUPTED
 from tests.actors.story import Story, cancel, complete, fail, finish

@@ -9,8 +9,7 @@ from pydantic_ai.messages import ModelMessage
 
 from clew.actors.agent.wire import valid_for_provider
 from clew.actors.testing import invalid_for_provider
-from clew.actors.thread import ThreadCommand
-from clew.actors.thread.commands import AlarmFired, DoubtStep
+from clew.actors.thread import AlarmFired, DoubtStep, ThreadCommand
 from clew.projections import view_of
 from clew.projections.messages import AWAITS_DECISION
 from tests.actors.story import Story, cancel, complete, fail, finish, start

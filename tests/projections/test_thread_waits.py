@@ -6,8 +6,7 @@ import msgspec
 import pytest
 
 from clew.actors.outbox import Acknowledge
-from clew.actors.thread import ThreadCommand
-from clew.actors.thread.commands import AlarmFired, CancelRun, NoteNotified, RecoverRun
+from clew.actors.thread import AlarmFired, CancelRun, NoteNotified, RecoverRun, ThreadCommand
 from clew.actors.thread.state import RunStatus
 from clew.projections import RunView, ThreadView, WaitView, project, thread_view, view_of
 from tests.actors.story import Story, cancel, fail, finish, given, halt, resume, start
