@@ -3,7 +3,8 @@
 from .approval import Decision
 from .cancelling import CancelOutcome
 from .decision import Approve, DecidedApproval, PendingApproval, Reject
-from .definition import AgentDefinition, StepFinished, define_agent, register
+from .define import AgentOptions, define_agent
+from .definition import AgentDefinition, StepFinished, register
 from .delegate import agent_as_tool
 from .deltas import Deltas
 from .durability import DurableSteps
@@ -23,6 +24,7 @@ from .tool_step import RunNow, ToolStep, this_run, tool_step
 __all__ = [
     "DEFAULT_ATTEMPTS",
     "AgentDefinition",
+    "AgentOptions",
     "Answer",
     "ApprovalSettlement",
     "Approvals",

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import inspect
 import logging
-import os
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import NoneType
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 import msgspec
-from pydantic_ai import Agent, Tool
+from pydantic_ai import Agent
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.models import Model
-from pydantic_ai.output import OutputSpec
-from pydantic_ai.settings import ModelSettings
 from pydantic_ai.toolsets import AbstractToolset, FunctionToolset
 
 from ...journal import encode_exact
@@ -26,12 +22,20 @@ from .decision import PendingApproval
 from .durability import DurableSteps
 from .operation import check_tool_name
 from .options import SECONDS_MAX, ToolPolicy
-from .scope import current_drive
 from .sealing import NO_SEAL, Seal
 from .state_model import StateModel
 from .tool_step import RunNow
 
-__all__ = ["AgentDefinition", "Instructions", "InstructionsFunction", "StepFinished", "define_agent", "register"]
+__all__ = [
+    "AgentDefinition",
+    "Approvers",
+    "InstructionsFunction",
+    "OnSettled",
+    "StepFinished",
+    "notify",
+    "register",
+    "resolve",
+]
 
 D = TypeVar("D")
 Out = TypeVar("Out")
@@ -42,8 +46,6 @@ MODEL_ID = "clew:model"
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 InstructionsFunction = Callable[[RunNow], str] | Callable[[RunNow], Awaitable[str]]
-
-Instructions = str | InstructionsFunction
 
 Approvers = Callable[[PendingApproval, str | None], bool]
 """Whether somebody may decide an approval: true admits, and anything else, or an exception, does not."""
@@ -202,55 +204,6 @@ class AgentDefinition(Generic[D, Out]):
             raise ValueError(f"agent {name!r} cannot be driven by a thread: {error}") from error
 
 
-def define_agent(
-    name: str,
-    *,
-    model: Model | str | Callable[[Mapping[str, str]], Model | str],
-    instructions: Instructions | None = None,
-    tools: Iterable[Tool[D] | Callable[..., Any]] = (),
-    output: OutputSpec[Out] = str,
-    deps_type: type[D] = NoneType,
-    deps: D | None = None,
-    deps_for: Callable[[RunNow], D] | None = None,
-    max_turns: int = 50,
-    settings: ModelSettings | None = None,
-    on_step_finish: Callable[[StepFinished], None] | None = None,
-    **options: Any,
-) -> AgentDefinition[D, Out]:
-    """Declare an agent in one place: its model, its tools, what it answers with.
-
-    `model` is a pydantic-ai model name, a model, or a function of the environment variables that returns one.
-    `tools` are functions or pydantic-ai tools; two of the same name are refused. The other options are those of
-    `AgentDefinition`.
-
-    Raises:
-        ValueError, TypeError: the declaration is wrong; the message says where.
-    """
-    chosen = cast("Callable[[Mapping[str, str]], Model | str]", model)(os.environ) if _is_factory(model) else model
-    thunk = None if instructions is None or isinstance(instructions, str) else instructions
-    agent: Agent[D, Out] = Agent(
-        cast("Model | str", chosen),
-        name=name,
-        output_type=output,
-        instructions=instructions if isinstance(instructions, str) else None,
-        deps_type=deps_type,
-        model_settings=settings,
-        tools=_distinct(name, list(tools)),
-    )
-    if thunk is not None:
-        # Resolved and recorded by the thread at the start of the run; here it is only looked up.
-        agent.instructions(_recorded_instructions)
-    return AgentDefinition(
-        agent=agent,
-        deps=deps,
-        deps_for=deps_for,
-        max_turns=max_turns,
-        instructions=thunk,
-        on_step_finish=on_step_finish,
-        **options,
-    )
-
-
 def register(agents: Iterable[Agent[Any, Any] | AgentDefinition[Any, Any]]) -> dict[str, AgentDefinition[Any, Any]]:
     """Return the definitions by name.
 
@@ -286,20 +239,3 @@ def _check_names(toolset: AbstractToolset[Any]) -> None:
     if isinstance(toolset, FunctionToolset):
         for tool in toolset.tools:
             check_tool_name(tool)
-
-
-def _recorded_instructions() -> str | None:
-    drive = current_drive()
-    return None if drive is None else drive.instructions
-
-
-def _is_factory(model: object) -> bool:
-    return callable(model) and not isinstance(model, Model)
-
-
-def _distinct(agent: str, tools: list[Any]) -> list[Any]:
-    names = [tool.name if isinstance(tool, Tool) else getattr(tool, "__name__", repr(tool)) for tool in tools]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(f"agent {agent!r}: two tools are named {', '.join(twice)}")
-    return tools

@@ -64,7 +64,7 @@ from .recorded import Asked, Produced, settled_steps
 from .recorded_run import CATALOG, RecordedRun, recorded_run
 from .recording import LetGo
 from .schedules import run_action
-from .scope import Drive, TurnLimitReached, drive_scope
+from .scope import Drive, RunStopped, drive_scope
 from .sealing import open_history
 from .steps import KindOf, RunSteps, Sink
 from .tool_step import RunNow
@@ -171,9 +171,9 @@ async def _run_agent(definition: AgentDefinition[Any, Any], recorded: RecordedRu
             usage_limits=UsageLimits(request_limit=None),
             capabilities=list(definition.capabilities),
         )
-    except TurnLimitReached as limit:
-        tail = drive.tail.encode(limit.messages, drive.results)
-        return _finished(drive, "max_turns", NOTHING, limit.usage, tail)
+    except RunStopped as early:
+        tail = drive.tail.encode(early.messages, drive.results)
+        return _finished(drive, early.stopped, NOTHING, early.usage, tail)
     output = encode_output(definition.agent, result.output)
     return _finished(drive, "final", output, result.usage, drive.tail.encode(result.all_messages(), drive.results))
 

@@ -25,7 +25,7 @@ from pydantic_ai.toolsets import ToolsetTool
 
 from .operation import BoundStep, gated_tools
 from .options import OPTIONS_KEY
-from .scope import TurnLimitReached, current_drive
+from .scope import RunStopped, current_drive
 from .sealing import Plain
 from .spoken import aloud
 from .steps import current_steps
@@ -87,7 +87,7 @@ class DurableSteps(BaseDurabilityCapability[Any]):
             for messages in (ctx.messages, request_context.messages):
                 withhold_inputs(messages, gated)
         if ctx.run_id == drive.run_id and drive.turns_max is not None and ctx.run_step > drive.turns_max:
-            raise TurnLimitReached(ctx.messages, ctx.usage)
+            raise RunStopped("max_turns", ctx.messages, ctx.usage)
         request_context.messages = valid_for_provider(request_context.messages)
         return request_context
 

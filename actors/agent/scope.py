@@ -19,18 +19,19 @@ from .steps import ONCE, RunSteps, driving
 from .wire import Tail
 from .writes import CheckState, ReadState, read_plain
 
-__all__ = ["Drive", "TurnLimitReached", "current_drive", "drive_scope"]
+__all__ = ["Drive", "RunStopped", "current_drive", "drive_scope"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class TurnLimitReached(Exception):
-    """The run may take no further turn; `messages` is the conversation so far and `usage` what it used."""
+class RunStopped(Exception):
+    """The run takes no further turn, for the reason `stopped`; `messages` is the conversation, `usage` what it used."""
 
-    def __init__(self, messages: Sequence[ModelMessage], usage: RunUsage) -> None:
+    def __init__(self, stopped: str, messages: Sequence[ModelMessage], usage: RunUsage) -> None:
+        self.stopped = stopped
         self.messages = messages
         self.usage = usage
-        super().__init__("the run reached its limit of turns")
+        super().__init__(f"the run stopped: {stopped}")
 
 
 class Drive:
