@@ -4,6 +4,7 @@
 ActorError
 ├─ CommandRejected         decide said no: nothing was written
 │  ├─ RunConflict          the thread is busy with another run
+│  ├─ BudgetExceeded       the thread or its owner has used all that it may
 │  ├─ UnknownRun           no such run in this thread
 │  ├─ UnknownApproval      no such question in this thread
 │  ├─ AlreadyDecided       the decision is final, and another one than this
@@ -14,6 +15,9 @@ ActorError
 │  ├─ InvalidSchedule      it is malformed, or can never be due
 │  ├─ UnknownSchedule      no such schedule in this actor
 │  └─ TooManySchedules     the actor has as many as it takes
+├─ UnknownArtifact         no such long result in this thread
+├─ UnknownFunction         no function of the application is registered under this name
+├─ InvalidInput            arguments that a function of the application does not take
 ├─ UnknownThread           no such thread, or not yours: the two look the same
 ├─ UnknownKind             no actor or agent is registered under this name
 ├─ MailboxFull             the actor is behind: retry later or shed load
@@ -38,6 +42,8 @@ ActorError
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from ..journal import ClewError
 
 __all__ = [
@@ -46,11 +52,13 @@ __all__ = [
     "ActorQuarantined",
     "AlreadyDecided",
     "BlockingAsk",
+    "BudgetExceeded",
     "CommandRejected",
     "DeltasLost",
     "ForeignToken",
     "InvalidArguments",
     "InvalidDecision",
+    "InvalidInput",
     "InvalidMessage",
     "InvalidSchedule",
     "InvalidState",
@@ -69,6 +77,8 @@ __all__ = [
     "SystemClosed",
     "TooManySchedules",
     "UnknownApproval",
+    "UnknownArtifact",
+    "UnknownFunction",
     "UnknownKind",
     "UnknownRun",
     "UnknownSchedule",
@@ -100,6 +110,33 @@ class RunConflict(CommandRejected):
         super().__init__(
             f"{thread}: run {run} is {status}, and {behind}. Wait for it, cancel it, or use another thread."
         )
+
+
+class BudgetExceeded(CommandRejected):
+    """A thread, or an owner over all of their threads, has used all that its agent's budget has for it.
+
+    `scope` is "thread" or "owner" and `name` which one; `what` is "tokens" or "usd", `limit` and `spent` how many of
+    them; `per` the period: "all", or a "day" or "month" of UTC. Where `what` is "unpriced", `spent` counts the requests
+    whose cost is not known, so that the limit of USD cannot be kept.
+    """
+
+    def __init__(
+        self, *, scope: str, name: str, what: str, limit: int | Decimal, spent: int | Decimal, per: str = "all"
+    ) -> None:
+        self.scope = scope
+        self.name = name
+        self.what = what
+        self.limit = limit
+        self.spent = spent
+        self.per = per
+        unit = "tokens" if what == "tokens" else "USD"
+        most = f"{Decimal(limit):f} {unit} that this {scope} may use{'' if per == 'all' else f' in a {per} (UTC)'}"
+        if what == "unpriced":
+            text = f"what {spent} requests cost is not known, of the {most}. Limit tokens instead, or allow_unpriced,"
+        else:
+            text = f"{Decimal(spent):f} {unit} are spent, of the {most}. Raise the budget"
+        later = "." if per == "all" else f", or try again in the next {per}."
+        super().__init__(f"{name}: {text} in the definition of the agent{later}")
 
 
 class UnknownRun(CommandRejected):
@@ -208,6 +245,39 @@ class TooManySchedules(CommandRejected):
         )
 
 
+class UnknownArtifact(ActorError):
+    """The thread has no artifact of this id."""
+
+    def __init__(self, *, thread: str, id: str) -> None:  # noqa: A002  (the field's word)
+        self.thread = thread
+        self.id = id
+        super().__init__(f"{thread}: there is no artifact {id!r}. Its id is in the note behind the tool's result.")
+
+
+class UnknownFunction(ActorError):
+    """No function of the application is registered under this name."""
+
+    def __init__(self, *, name: str, known: tuple[str, ...]) -> None:
+        self.name = name
+        self.known = known
+        listed = ", ".join(known) or "none"
+        super().__init__(
+            f"there is no function {name!r} (there are: {listed}). Give it to ActorSystem(functions=[...])."
+        )
+
+
+class InvalidInput(ActorError):
+    """A function of the application does not take these arguments, and was not called."""
+
+    def __init__(self, *, function: str, path: str, reason: str) -> None:
+        self.function = function
+        self.path = path
+        self.reason = reason
+        super().__init__(
+            f"function {function} does not take these arguments, at {path}: {_shorten(reason)}. Correct them."
+        )
+
+
 class UnknownThread(ActorError):
     """There is no such thread for this caller; someone else's thread looks exactly the same."""
 
@@ -216,8 +286,11 @@ class UnknownThread(ActorError):
         super().__init__(f"{thread}: no such thread. Start one with `run`, and act as its owner.")
 
 
-class UnknownKind(ActorError):
+class UnknownKind(ActorError, KeyError):
     """Nothing is registered under this name."""
+
+    # A KeyError, because agents are looked up as in a mapping; its own text would be a repr of ours.
+    __str__ = Exception.__str__
 
     def __init__(self, *, name: str, known: tuple[str, ...]) -> None:
         self.name = name

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from typing_extensions import TypeVar as TypeVarWithDefault
+
 from ..journal import category_of
 from .decider import EventSourcedActor
 from .errors import UnknownKind
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["AnyKind", "Kinds", "kinds_of"]
 
 Out = TypeVar("Out")
+State = TypeVarWithDefault("State", default=Any)
 
 AnyKind = EventSourcedActor[Any, Any, Any, Any]
 
@@ -65,7 +68,7 @@ class Kinds:
         if self.get(kind.category) is not kind:
             raise UnknownKind(name=kind.category, known=self.known)
 
-    def definition(self, agent: Agent[Any, Out] | AgentDefinition[Any, Out]) -> AgentDefinition[Any, Out]:
+    def definition(self, agent: Agent[Any, Out] | AgentDefinition[Any, Out, State]) -> AgentDefinition[Any, Out, State]:
         """Return the definition of an agent of the system.
 
         Raises:
@@ -74,7 +77,7 @@ class Kinds:
         definition = self.definitions.get(agent.name or "")
         if definition is None or agent not in (definition, definition.agent):
             raise UnknownKind(name=agent.name or "an agent without a name", known=tuple(self.definitions))
-        return cast("AgentDefinition[Any, Out]", definition)
+        return cast("AgentDefinition[Any, Out, State]", definition)
 
 
 def kinds_of(system: ActorSystem, actors: Iterable[AnyKind], agents: Iterable[Any]) -> Kinds:

@@ -14,24 +14,27 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from types import EllipsisType, TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
 import msgspec
 import pykka
+from typing_extensions import TypeVar as TypeVarWithDefault
 
 from ..journal import Journal, StreamDeleted, category_of, stream_name
 from ..journal.opening import open_journal
-from ..projections import ProjectionRunner, RowProjection
+from ..projections import ProjectionRunner, RowProjection, Spending, spending, spending_rows
+from .agent_set import Agents_co, agent_set_of
 from .alarms import AlarmClock
 from .clock import Clock, new_id, system_clock
 from .decider import EventSourcedActor
 from .effects_loop import EffectsLoop, perform
 from .errors import ActorQuarantined, SystemClosed, UnknownKind
 from .failure import Failure
+from .functions import Function, Functions
 from .kinds import kinds_of
 from .local import LocalActor
 from .machinery import Machinery
@@ -60,6 +63,7 @@ E = TypeVar("E", bound=msgspec.Struct)
 A = TypeVar("A")
 D = TypeVar("D")
 Out = TypeVar("Out")
+State = TypeVarWithDefault("State", default=Any)
 
 log = logging.getLogger("clew")
 
@@ -67,13 +71,15 @@ FAILURES_KEPT = 100
 CLOSE_TIMEOUT_S = 30.0
 
 
-class ActorSystem:
+class ActorSystem(Generic[Agents_co]):
     """Actors on one machine over one journal; a sync and an async context manager.
 
     `journal` is a directory (LMDB) or a file (`"sqlite:///data.db"`), made if needed, `"memory:"`, or an open journal,
     which then stays yours to close.
-    `agents` are pydantic-ai agents or agent definitions, whose conversations are threads; `actors` are your own kinds.
+    `agents` are pydantic-ai agents or agent definitions, whose conversations are threads, as a list or an `AgentSet`;
+    `actors` are your own kinds.
     `projections` are kept up to date while the system is open, and looked after through `system.projections`.
+    `functions` of your application are what tools may call by name: see `define_function`.
     On opening, every actor with open work is woken and goes on, and alarms that are overdue fire. `threads` drive all
     actors; `idle_s` seconds after its last message an actor without work goes to sleep and comes back on the next one,
     or when its alarm is due by `clock`. `recover=False` leaves open work and alarms alone, to look around without doing
@@ -90,18 +96,22 @@ class ActorSystem:
         self,
         journal: Journal | str | Path,
         *,
-        agents: Iterable[Agent[Any, Any] | AgentDefinition[Any, Any]] = (),
+        agents: Agents_co | Iterable[Agent[Any, Any] | AgentDefinition[Any, Any]] = (),
         actors: Iterable[EventSourcedActor[Any, Any, Any, Any]] = (),
         projections: Iterable[RowProjection[Any, Any]] = (),
         threads: int = 2,
         idle_s: float = 60.0,
         clock: Clock = system_clock,
         recover: bool = True,
+        functions: Iterable[Function[..., Any]] | Functions = (),
     ) -> None:
         if threads < 1 or not idle_s > 0:
             raise ValueError(f"threads is at least 1 and idle_s more than 0, not {threads} and {idle_s}")
-        kept = list(projections)
-        self._kinds = kinds_of(self, actors, agents)
+        # A list of agents is a set without attributes that a type checker knows.
+        self._agents = cast("Agents_co", agent_set_of(agents))
+        self.functions = functions if isinstance(functions, Functions) else Functions(functions)
+        self._kinds = kinds_of(self, actors, self._agents.values())
+        kept = self._kept(list(projections))
         if self._kinds.definitions:
             from .agent.live_turns import LiveTurns  # noqa: PLC0415  (only a system with agents pays for pydantic-ai)
 
@@ -134,9 +144,9 @@ class ActorSystem:
         return self._journal
 
     @property
-    def agents(self) -> Mapping[str, AgentDefinition[Any, Any]]:
-        """The agents whose conversations are threads, by name."""
-        return self._kinds.definitions
+    def agents(self) -> Agents_co:
+        """The agents whose conversations are threads, by name, or as the attributes of the set that was given."""
+        return self._agents
 
     @property
     def live(self) -> int:
@@ -155,12 +165,12 @@ class ActorSystem:
 
     def thread(
         self,
-        agent: Agent[D, Out] | AgentDefinition[D, Out],
+        agent: Agent[D, Out] | AgentDefinition[D, Out, State],
         key: str,
         *,
         owner: str | None = None,
         title: str | None = None,
-    ) -> Thread[Out]:
+    ) -> Thread[Out, State]:
         """Return the conversation `key` with an agent of this system, acting as `owner`.
 
         The first run opens it and fixes its owner for ever; `title` counts only then. To anyone but its owner, an
@@ -174,6 +184,20 @@ class ActorSystem:
 
         definition = self._kinds.definition(agent)
         return Thread(self, definition, ActorRef(self, stream_name("thread", key)), owner=owner, title=title)
+
+    def spending(self, *, owner: str | EllipsisType | None = ...) -> list[Spending]:
+        """Return what was used up to now, by owner and agent, and by model: tokens, cost and runs.
+
+        With an `owner`, theirs alone, and with None that of threads without one. It folds what is not kept: give the
+        projection `spending` to the system to have it kept, as a system does whose agents have budgets for owners.
+        """
+        return [row for row in spending_rows(self._journal) if owner is ... or row.owner == owner]
+
+    def _kept(self, given: list[RowProjection[Any, Any]]) -> list[RowProjection[Any, Any]]:
+        """Return the projections to keep: those that were given, and what budgets are looked up in."""
+        budgets = [definition.budget for definition in self._kinds.definitions.values()]
+        limited = any(budget is not None and budget.owner is not None for budget in budgets)
+        return [*given, spending] if limited and spending not in given else given
 
     def _machinery(self, threads: int, idle_s: float) -> Machinery:
         """Return what drives the actors: threads; a host that takes one step after the other has others."""

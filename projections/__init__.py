@@ -12,6 +12,7 @@ from .rebuild import RebuildReport, rebuild
 from .rows import RowProjection, Rows
 from .runner import ProjectionRunner
 from .runs import RunView, WaitView
+from .spending import ByModel, Spending, SpendingRow, spending, spending_rows
 from .status import ProjectionStatus, projection_status
 from .thread_list import ThreadRow, thread_list
 from .threads import thread_view, view_of
@@ -21,6 +22,7 @@ from .view import LiveRows, fold_rows
 __all__ = [
     "AWAITS_DECISION",
     "ApprovalView",
+    "ByModel",
     "ChildView",
     "Conversation",
     "DurableProjection",
@@ -37,6 +39,8 @@ __all__ = [
     "RowProjection",
     "Rows",
     "RunView",
+    "Spending",
+    "SpendingRow",
     "ThreadRow",
     "ThreadView",
     "Unknown",
@@ -50,6 +54,8 @@ __all__ = [
     "project",
     "projection_status",
     "rebuild",
+    "spending",
+    "spending_rows",
     "thread_list",
     "thread_view",
     "view_of",

@@ -76,7 +76,7 @@ def _after(row: ThreadRow, event: ThreadEvent, recorded: RecordedEvent) -> Threa
 
 thread_list: RowProjection[ThreadRow, ThreadEvent] = RowProjection(
     name="threads",
-    version=2,
+    version=3,
     catalog=thread_view.catalog,
     row=ThreadRow,
     apply=_apply,

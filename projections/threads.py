@@ -197,7 +197,7 @@ _FOLDS: dict[type[msgspec.Struct], Callable[[ThreadView, Any], None]] = {
 """What each fact changes in a view; those that are missing here show nowhere in it."""
 
 thread_view: Projection[ThreadView, ThreadEvent] = Projection(
-    name="thread", version=2, catalog=Catalog(*THREAD_EVENTS), initial=ThreadView, apply=_apply
+    name="thread", version=3, catalog=Catalog(*THREAD_EVENTS), initial=ThreadView, apply=_apply
 )
 """Status, runs, approvals and usage of one thread."""
 

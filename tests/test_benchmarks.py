@@ -147,6 +147,13 @@ def test_the_threads_benchmark_runs_threads_lets_alarms_fire_and_looks_at_sleepi
     assert (sleeping["part"], sleeping["schedules"]) == ("sleeping", 200)
 
 
+def test_the_memory_benchmark_looks_around_in_graphs_of_several_sizes(tmp_path: Path) -> None:
+    found = report("benchmarks.memory", "--dir", str(tmp_path))
+
+    assert [row["facts"] for row in found["rows"]] == [200, 1000]
+    assert all(row["traverse_p50_ms"] > 0 and row["recall_p50_ms"] > 0 for row in found["rows"])
+
+
 def test_the_actors_benchmark_compares_ours_with_a_thread_for_each_actor() -> None:
     found = report("benchmarks.actors")
 

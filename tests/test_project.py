@@ -93,7 +93,9 @@ def python_blocks(document: Path) -> list[tuple[int, str]]:
 
 PAGES = [
     "README.md",
+    "docs/agents.md",
     "docs/approvals.md",
+    "docs/code-mode.md",
     "docs/durability.md",
     "docs/journal.md",
     "docs/testing.md",

@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import NoneType
 from typing import Any, TypedDict, TypeVar, Unpack, cast
 
 from pydantic_ai import Agent, Tool
 from pydantic_ai.models import Model
 from pydantic_ai.output import OutputSpec
-from pydantic_ai.settings import ModelSettings
+from pydantic_ai.settings import ModelSettings, ToolChoice
+from typing_extensions import TypeForm
+from typing_extensions import TypeVar as TypeVarWithDefault
 
+from .artifacts import ResultCap
+from .budget import Budget
+from .compaction import Compaction
+from .control import StopWhen
+from .declared import is_async, tools_of
 from .definition import AgentDefinition, Approvers, InstructionsFunction, OnSettled, StepFinished
+from .json_output import output_of
+from .knowledge import Knowledge, Source
+from .model_choice import ModelChoice, model_of
+from .preparing import PrepareStep
+from .repairing import RepairToolCall
 from .scope import current_drive
 from .sealing import Seal
+from .skills import Skill
 from .tool_step import RunNow
 
 __all__ = ["AgentOptions", "Instructions", "define_agent"]
 
 D = TypeVar("D")
-Out = TypeVar("Out")
+Out = TypeVarWithDefault("Out", default=Any)
+State = TypeVarWithDefault("State", default=Any)
 
 Instructions = str | InstructionsFunction
 
@@ -35,50 +49,66 @@ class AgentOptions(TypedDict, total=False):
     turn_timeout_s: float | None
     recoveries_max: int
     initial_state: Any
-    state_type: Any
     approvers: Approvers | None
     policy_version: str
     on_settled: OnSettled | None
     seal: Seal | None
     state_defaults: Mapping[str, Any] | None
     state_upcast: Callable[[Any], Any] | None
+    compaction: Compaction | None
+    result_cap: ResultCap | None
+    budget: Budget | None
+    skills: Sequence[Skill]
+    knowledge: Knowledge | Source | None
+    stop_when: StopWhen | None
+    prepare_step: PrepareStep | None
+    models: Mapping[str, ModelChoice] | None
+    active_tools: Collection[str] | None
+    tool_choice: ToolChoice
+    repair_tool_call: RepairToolCall | None
 
 
 def define_agent(
     name: str,
     *,
-    model: Model | str | Callable[[Mapping[str, str]], Model | str],
+    model: ModelChoice | Callable[[Mapping[str, str]], ModelChoice],
     instructions: Instructions | None = None,
     tools: Iterable[Tool[D] | Callable[..., Any]] = (),
-    output: OutputSpec[Out] = str,
+    output: OutputSpec[Out] | dict[str, Any] = str,
     deps_type: type[D] = NoneType,
     deps: D | None = None,
     deps_for: Callable[[RunNow], D] | None = None,
+    state_type: type[State] | TypeForm[State] | Mapping[str, Any] | None = None,
     max_turns: int = 50,
     settings: ModelSettings | None = None,
     on_step_finish: Callable[[StepFinished], None] | None = None,
     **options: Unpack[AgentOptions],
-) -> AgentDefinition[D, Out]:
+) -> AgentDefinition[D, Out, State]:
     """Declare an agent in one place: its model, its tools, what it answers with.
 
-    `model` is a pydantic-ai model name, a model, or a function of the environment variables that returns one.
+    `model` is a pydantic-ai model name, a model, a list of them (where one fails, the next is asked), or a function of
+    the environment variables that returns one of these. `output` is a type, or a JSON schema that answers must fit.
     `tools` are functions or pydantic-ai tools; two of the same name are refused. The other options are those of
     `AgentDefinition`.
 
     Raises:
         ValueError, TypeError: the declaration is wrong; the message says where.
     """
-    chosen = cast("Callable[[Mapping[str, str]], Model | str]", model)(os.environ) if _is_factory(model) else model
+    chosen, output_type, listed = _chosen(name, model), output_of(name, output), tools_of(f"agent {name!r}", tools)
     thunk = None if instructions is None or isinstance(instructions, str) else instructions
-    agent: Agent[D, Out] = Agent(
-        cast("Model | str", chosen),
-        name=name,
-        output_type=output,
-        instructions=instructions if isinstance(instructions, str) else None,
-        deps_type=deps_type,
-        model_settings=settings,
-        tools=_distinct(name, list(tools)),
-    )
+    try:
+        agent: Agent[D, Out] = Agent(
+            chosen,
+            name=name,
+            output_type=output_type,
+            instructions=instructions if isinstance(instructions, str) else None,
+            deps_type=deps_type,
+            model_settings=settings,
+            tools=listed,
+        )
+    except Exception as error:
+        # An unknown model, a provider that is not installed, a key that is missing: pydantic-ai names no agent.
+        raise ValueError(f"agent {name!r} cannot be made: {type(error).__name__}: {error}") from error
     if thunk is not None:
         # Resolved and recorded by the thread at the start of the run; here it is only looked up.
         agent.instructions(_recorded_instructions)
@@ -86,6 +116,7 @@ def define_agent(
         agent=agent,
         deps=deps,
         deps_for=deps_for,
+        state_type=state_type,
         max_turns=max_turns,
         instructions=thunk,
         on_step_finish=on_step_finish,
@@ -98,13 +129,16 @@ def _recorded_instructions() -> str | None:
     return None if drive is None else drive.instructions
 
 
-def _is_factory(model: object) -> bool:
-    return callable(model) and not isinstance(model, Model)
-
-
-def _distinct(agent: str, tools: list[Any]) -> list[Any]:
-    names = [tool.name if isinstance(tool, Tool) else getattr(tool, "__name__", repr(tool)) for tool in tools]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(f"agent {agent!r}: two tools are named {', '.join(twice)}")
-    return tools
+def _chosen(name: str, model: ModelChoice | Callable[[Mapping[str, str]], ModelChoice]) -> Model[Any] | str:
+    """Return the model that is asked, calling a function of the environment for it."""
+    if not callable(model) or isinstance(model, Model):
+        return model_of(name, cast("ModelChoice", model))
+    if is_async(model):
+        raise TypeError(
+            f"agent {name!r}: the function that returns its model is not awaited; give one that is not async"
+        )
+    try:
+        made = model(os.environ)
+    except Exception as error:
+        raise ValueError(f"agent {name!r}: its model could not be made: {type(error).__name__}: {error}") from error
+    return model_of(name, made)

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 from pydantic_ai import Agent, RunContext, Tool
 from pydantic_ai.durable_exec import JSON_CODEC
-from pydantic_ai.toolsets import AbstractToolset, FunctionToolset
 from pydantic_ai.usage import RunUsage
 
+from .composed import composed_of, declared_tools
 from .definition import AgentDefinition
 from .options import OPTIONS_KEY, SECONDS_MAX
 from .tool_step import tool_step
@@ -34,7 +34,8 @@ def agent_as_tool(
     The other agent's run is in a thread of its own, which is found again however often the step is tried: there is one
     run for each call, with the owner of the calling thread. The calling run waits for it without anything of it in
     memory, and its result arrives as an event. After `timeout_s` the other run is cancelled and the model is told so;
-    it is cancelled with the calling run too. What it used is counted in the calling run, unless it failed.
+    it is cancelled with the calling run too. What it used is counted in the calling run, also where it failed or was
+    cancelled by somebody else; what is not known of one that took too long, is not.
 
     A run that failed, or that somebody cancelled, is told to the model as `{"kind": "child_failed", "message": ...}`
     (`child_cancelled`, `child_timed_out`, `child_refused`), and is not started again.
@@ -83,13 +84,7 @@ def check_delegates(definitions: Mapping[str, AgentDefinition[Any, Any]]) -> Non
 
 def _delegates(definition: AgentDefinition[Any, Any]) -> list[str]:
     """Return the names of the agents that a definition's tools ask."""
-    asked: list[str] = []
-
-    def look(toolset: AbstractToolset[Any]) -> None:
-        if isinstance(toolset, FunctionToolset):
-            options = [(tool.metadata or {}).get(OPTIONS_KEY, {}) for tool in toolset.tools.values()]
-            asked.extend(cast("str", option[_DELEGATE]) for option in options if _DELEGATE in option)
-
-    for toolset in definition.agent.toolsets:
-        toolset.apply(look)
-    return asked
+    declared = list(declared_tools(definition.agent))
+    tools = [*declared, *(within for tool in declared for within in composed_of(tool.metadata).values())]
+    options = [(tool.metadata or {}).get(OPTIONS_KEY, {}) for tool in tools]
+    return [cast("str", option[_DELEGATE]) for option in options if _DELEGATE in option]

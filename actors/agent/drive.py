@@ -16,7 +16,6 @@ from typing import Any, cast
 
 import msgspec
 from pydantic_ai import UsageLimits
-from pydantic_ai.durable_exec import JSON_CODEC
 from pydantic_ai.messages import UserContent
 from pydantic_ai.usage import RunUsage
 
@@ -45,6 +44,7 @@ from ..errors import (
     StepFailed,
     SystemClosed,
 )
+from ..functions import NO_FUNCTIONS, Functions
 from ..ref import ActorRef
 from ..thread import (
     DriveRun,
@@ -54,6 +54,7 @@ from ..thread import (
     ThreadCommand,
     ThreadState,
 )
+from .artifacts import find_artifact
 from .definition import MODEL_ID, AgentDefinition, InstructionsFunction, StepFinished, notify, resolve
 from .ending import halt, record_end
 from .failures import describe
@@ -66,8 +67,10 @@ from .recording import LetGo
 from .schedules import run_action
 from .scope import Drive, RunStopped, drive_scope
 from .sealing import open_history
+from .skills import begin
 from .steps import KindOf, RunSteps, Sink
 from .tool_step import RunNow
+from .used import told_by_loop
 from .wire import load_messages, valid_for_provider
 
 __all__ = ["drive_agent", "drive_run"]
@@ -139,6 +142,10 @@ async def run_to_end(
         check_state=definition.state_model.check_for(recorded.stream),
         read_state=definition.state_model.read,
         live=live,
+        compactor=definition.compactor(recorded),
+        limits=definition.limits,
+        budget=definition.budget,
+        control=definition.control.of_run(),
     )
     with drive_scope(drive):
         try:
@@ -161,6 +168,7 @@ async def _run_agent(definition: AgentDefinition[Any, Any], recorded: RecordedRu
     run_now = RunNow(steps, "run")
     if definition.instructions is not None:
         drive.instructions = await _instructions(definition.instructions, steps, run_now)
+    await begin(drive, definition.skills, definition.knowledge, started.prompt)
     deps = definition.deps if definition.deps_for is None else definition.deps_for(run_now)
     try:
         result = await definition.agent.run(
@@ -179,9 +187,8 @@ async def _run_agent(definition: AgentDefinition[Any, Any], recorded: RecordedRu
 
 
 def _finished(drive: Drive, stopped: str, output: msgspec.Raw, usage: RunUsage, tail: msgspec.Raw) -> RunFinished:
-    used = cast("dict[str, object]", JSON_CODEC.dump(RunUsage, usage))
-    encoded = msgspec.Raw(msgspec.json.encode({key: value for key, value in used.items() if value}))
-    finished = RunFinished(drive.steps.run, stopped, output, encoded, tail, drive.steps.clock)
+    used = told_by_loop(usage, drive.steps.used.so_far)
+    finished = RunFinished(drive.steps.run, stopped, output, used, tail, drive.steps.clock)
     # An answer that no journal takes is how the run failed, now and on replay.
     CATALOG.encode(finished)
     return finished
@@ -227,6 +234,7 @@ async def drive_run(
     live: LiveTurns,
     kind_of: KindOf,
     report: Callable[[str, str, BaseException], None],
+    functions: Functions = NO_FUNCTIONS,
 ) -> None:
     """Drive an open run to its end, or to where it has to wait, and record that; `report` is told of what is amiss."""
 
@@ -246,7 +254,8 @@ async def drive_run(
                 return
             steps = steps_of(definition, recorded, sink, now, resume=True)
             steps.kind_of, steps.make_run = kind_of, partial(run_action, definition)
-            steps.on_swallowed = swallowed
+            steps.on_swallowed, steps.functions = swallowed, functions
+            steps.find_artifact = partial(find_artifact, journal, thread.stream)
             steps.paused = PauseWatch(
                 journal, thread.stream, work.run, after=events[-1].sequence, pausing=recorded.waits.pausing
             )

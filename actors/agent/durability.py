@@ -6,10 +6,12 @@ With `operation.py` the only use of `pydantic_ai.durable_exec`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar, cast
 
 from pydantic_ai import RunContext
+from pydantic_ai.agent import EventStreamHandler
+from pydantic_ai.capabilities import RawToolArgs
 from pydantic_ai.durable_exec import (
     JSON_CODEC,
     BaseDurabilityCapability,
@@ -18,6 +20,7 @@ from pydantic_ai.durable_exec import (
     DurableOperationBackend,
     replay_scope,
 )
+from pydantic_ai.messages import ToolCallPart
 from pydantic_ai.models import Model, ModelRequestContext
 from pydantic_ai.run import AgentRunResult
 from pydantic_ai.tools import ToolDefinition
@@ -25,6 +28,7 @@ from pydantic_ai.toolsets import ToolsetTool
 
 from .operation import BoundStep, gated_tools
 from .options import OPTIONS_KEY
+from .preparing import Preparer
 from .scope import RunStopped, current_drive
 from .sealing import Plain
 from .spoken import aloud
@@ -53,6 +57,17 @@ class DurableSteps(BaseDurabilityCapability[Any]):
         tool_config_key=OPTIONS_KEY,
     )
 
+    def __init__(
+        self,
+        *,
+        models: Mapping[str, Model] | None = None,
+        event_stream_handler: EventStreamHandler[Any] | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(models=models, event_stream_handler=event_stream_handler, name=name)
+        # What a turn may choose from; the others are ours.
+        self._named = {id_: model for id_, model in (models or {}).items() if not id_.startswith("clew:")}
+
     @property
     def in_durable_context(self) -> bool:
         """Whether a thread is driving a run here."""
@@ -75,7 +90,7 @@ class DurableSteps(BaseDurabilityCapability[Any]):
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
-        """Make what is sent the same on every replay and valid for a provider; stop at the limit of turns."""
+        """Make what is sent the same on every replay, valid for a provider and as is wished; or stop the run."""
         request_context = await super().before_model_request(ctx, request_context)
         drive = current_drive()
         if drive is None:
@@ -86,10 +101,47 @@ class DurableSteps(BaseDurabilityCapability[Any]):
             gated = gated_tools(request_context.model_request_parameters.function_tools)
             for messages in (ctx.messages, request_context.messages):
                 withhold_inputs(messages, gated)
+        stopper, preparer, _ = drive.control
+        if ctx.run_id == drive.run_id and stopper is not None and stopper.stops(ctx, drive.steps, drive.results):
+            raise RunStopped("stop_condition", ctx.messages, ctx.usage)
         if ctx.run_id == drive.run_id and drive.turns_max is not None and ctx.run_step > drive.turns_max:
             raise RunStopped("max_turns", ctx.messages, ctx.usage)
+        if ctx.run_id == drive.run_id and drive.budget is not None and drive.budget.stops(drive.steps.used):
+            raise RunStopped("budget", ctx.messages, ctx.usage)
+        if ctx.run_id == drive.run_id and drive.compactor is not None:
+            request_context.messages = list(await drive.compactor.shorten(drive, ctx, request_context.messages))
+        if (
+            ctx.run_id == drive.run_id
+            and preparer is not None
+            and await preparer.prepare(ctx, request_context, drive.steps, self._named)
+        ):
+            # The other model has to become one whose requests are steps, as the first one has.
+            request_context = await super().before_model_request(ctx, request_context)
+        if ctx.run_id == drive.run_id and drive.quoted is not None:
+            request_context.messages = drive.quoted.put_before(request_context.messages, ctx.run_id)
         request_context.messages = valid_for_provider(request_context.messages)
         return request_context
+
+    async def prepare_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """Put into a request what is different about its turn."""
+        request_context = await super().prepare_model_request(ctx, request_context)
+        if (preparer := _preparer_of(ctx)) is not None:
+            preparer.restrict(request_context)
+        return request_context
+
+    async def before_tool_validate(
+        self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: RawToolArgs
+    ) -> RawToolArgs:
+        """Refuse a call of a tool that the model was not shown in this turn."""
+        if (preparer := _preparer_of(ctx)) is not None:
+            preparer.admit(tool_def.name)
+        return await super().before_tool_validate(ctx, call=call, tool_def=tool_def, args=args)
+
+    def get_instructions(self) -> Any:
+        """Return what adds the instructions of the skills of the thread's own run, behind the agent's own."""
+        return _skills_of_run
 
     def get_wrapper_model(self, model: Model) -> Model | None:
         """Return the model as one that is heard while it speaks, where somebody listens."""
@@ -115,6 +167,11 @@ class DurableSteps(BaseDurabilityCapability[Any]):
         return result
 
 
+def _skills_of_run(ctx: RunContext[Any]) -> str | None:
+    drive = current_drive()
+    return drive.skills if drive is not None and ctx.run_id == drive.run_id else None
+
+
 class _Backend(DurableOperationBackend[Any]):
     """Binds pydantic-ai's operations to steps of the run that is driven."""
 
@@ -136,6 +193,12 @@ class _Backend(DurableOperationBackend[Any]):
     def registrations(self) -> Sequence[Callable[..., object]]:
         """Return nothing: steps are made when they are called."""
         return ()
+
+
+def _preparer_of(ctx: RunContext[Any]) -> Preparer | None:
+    """Return what prepares the turns of this run, if it is a thread's own and not that of a sub-agent."""
+    drive = current_drive()
+    return drive.control.preparer if drive is not None and ctx.run_id == drive.run_id else None
 
 
 def _asked_by_the_thread(tool: ToolDefinition) -> ToolDefinition:

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
+import msgspec
 from pydantic_ai.messages import ModelMessage, UserContent
+from typing_extensions import TypeVar as TypeVarWithDefault
 
 from ...journal import Journal, RecordedEvent, encode_exact
 from ...projections import Follow, Message, RunView, ThreadView, messages, view_of
 from ..clock import random_id
-from ..errors import UnknownThread
+from ..errors import BudgetExceeded, UnknownThread
 from ..ref import ActorRef
 from ..reply import Reply, translated
 from ..thread import CancelRun, PauseRun, ResumeRun, SendSignal, SettleStep, ThreadCommand, ThreadState
 from .approval import principal_of
+from .artifacts import find_artifact
+from .budget import refusal_of_owner
 from .cancelling import CancelOutcome, cancel_outcome
 from .decision import Approve, DecidedApproval, PendingApproval, Reject, parse_global_id
 from .definition import AgentDefinition
@@ -38,16 +42,17 @@ if TYPE_CHECKING:
 __all__ = ["Thread"]
 
 Out = TypeVar("Out")
+State = TypeVarWithDefault("State", default=Any)
 V = TypeVar("V")
 
 
-class Thread(Generic[Out]):
+class Thread(Generic[Out, State]):
     """One conversation with one agent; cheap to make, safe to share."""
 
     def __init__(
         self,
         system: ActorSystem,
-        definition: AgentDefinition[Any, Out],
+        definition: AgentDefinition[Any, Out, State],
         ref: ActorRef[ThreadCommand, ThreadState],
         *,
         owner: str | None,
@@ -94,7 +99,8 @@ class Thread(Generic[Out]):
         Raises:
             MailboxFull, SystemClosed: the run was not started.
 
-        Whether the thread refused it (`RunConflict`: busy; `UnknownThread`: not yours) shows when it is waited for.
+        Whether it was refused (`RunConflict`: the thread is busy; `BudgetExceeded`: the thread or its owner has used
+        all there is for it; `UnknownThread`: it is not yours) shows when it is waited for.
         """
         run = run_id or f"run-{random_id()[:12]}"
         command = self.definition.start(
@@ -105,6 +111,10 @@ class Thread(Generic[Out]):
             at=self._system.clock(),
             concurrent=on_concurrent_run,
         )
+        if (refused := self._refused(run)) is not None:
+            reply: Reply[ThreadState] = Reply()
+            reply.fail(refused)
+            return Run(self, run, reply)
         # Without a command id of its own: the run id makes asking twice safe, and the owner is looked at each time.
         return Run(self, run, self._ref.ask(command))
 
@@ -275,29 +285,57 @@ class Thread(Generic[Out]):
         """
         return load_messages(open_history(self.messages_json(), self.definition.terms.seal, self.stream))
 
+    def artifact(self, id: str) -> Any:  # noqa: A002  (the field's word)
+        """Return a tool's result that was too long for the model, whole: its text, or JSON values.
+
+        Raises:
+            UnknownArtifact: the thread has none of this id.
+            UnknownThread: there is no such thread, or it is not yours.
+        """
+        self._seen()
+        return msgspec.json.decode(find_artifact(self.journal, self.stream, id))
+
     def messages_json(self) -> list[Message]:
         """Return what was said, as JSON values."""
         self._seen()
         return messages(self._system.journal.read(self.stream))
 
+    # A type checker takes the first that fits: only where no state was declared is it all that JSON may be.
     @overload
-    def state(self) -> Any: ...
+    def state(self: Thread[Any, None]) -> Any: ...
+
+    @overload
+    def state(self) -> State | None: ...
 
     @overload
     def state(self, model: type[V]) -> V | None: ...
 
     def state(self, model: type[Any] | None = None) -> Any:
-        """Return the synced state, as JSON values or as `model` makes it of them; None before it was first set.
+        """Return the synced state, as `model` makes of it, or what the agent declares as `state_type`.
+
+        It is None before it was first set. Without either, and where the type is a JSON schema, it is JSON values.
 
         Raises:
             UnknownThread: there is no such thread, or it is not yours.
             InvalidState: the state does not fit the model; names the path.
         """
-        value = self.definition.state_model.read(self._seen().state)
-        return value if value is None or model is None else typed(value, model, self.stream)
+        return self._as(model, self.state_json())
+
+    def state_json(self) -> Any:
+        """Return the synced state as JSON values, whatever its type; None before it was first set.
+
+        Raises:
+            UnknownThread: there is no such thread, or it is not yours.
+        """
+        return self.definition.state_model.read(self._seen().state)
+
+    def _as(self, model: type[Any] | None, value: Any) -> Any:
+        if model is None:
+            return self.definition.state_model.typed(value, self.stream)
+        return None if value is None else typed(value, model, self.stream)
 
     @overload
-    def watch_state(self, *, after: int | str | None = None) -> StateChanges[Any]: ...
+    def watch_state(self, *, after: int | str | None = None) -> StateChanges[State]: ...
 
     @overload
     def watch_state(self, model: type[V], *, after: int | str | None = None) -> StateChanges[V]: ...
@@ -313,7 +351,7 @@ class Thread(Generic[Out]):
         read = self.definition.state_model.read
 
         def shown(value: Any) -> Any:
-            return value if value is None or model is None else typed(value, model, self.stream)
+            return self._as(model, value)
 
         return StateChanges(self.journal, self.stream, read=read, typed=shown, after=after)
 
@@ -360,6 +398,15 @@ class Thread(Generic[Out]):
         async with Follow(self._system.journal, self.stream, after=after) as events:
             async for event in events:
                 yield event
+
+    def _refused(self, run: str) -> BudgetExceeded | None:
+        """Return why the owner gets no further run; the thread itself answers for one that it has, and to others."""
+        refused = refusal_of_owner(self.definition.budget, self.journal, self._owner, self._system.clock())
+        if refused is None:
+            return None
+        view = view_of(self.journal.read(self.stream))
+        others = view.sequence > 0 and view.owner != self._owner
+        return None if others or view.run(run) is not None else refused
 
     def _seen(self) -> ThreadView:
         view = view_of(self._system.journal.read(self.stream))

@@ -26,9 +26,11 @@ from ..thread import (
     ThreadState,
     thread_decider,
 )
+from .budget import may_begin
 from .definition import AgentDefinition
 from .delegate import check_delegates
 from .drive import drive_run
+from .function_tool import check_functions
 from .recorded_run import CATALOG
 from .settlement import settlement_of, tell_settled
 
@@ -54,9 +56,10 @@ def agent_kind(system: ActorSystem, definitions: dict[str, AgentDefinition[Any, 
     A run, or somebody to be told, whose agent is not among them is reported, and stays open.
 
     Raises:
-        ValueError: an agent has another one as a tool that is not among them.
+        ValueError: an agent has another one as a tool that is not among them, or a function that the system has not.
     """
     check_delegates(definitions)
+    check_functions(definitions, system.functions)
 
     def definition_of(agent: str) -> AgentDefinition[Any, Any]:
         if agent not in definitions:
@@ -78,8 +81,9 @@ def agent_kind(system: ActorSystem, definitions: dict[str, AgentDefinition[Any, 
                 definition, journal, clock = definition_of(work.agent), system.journal, system.clock
                 live, kind_of, report = system.live_turns, system.kind_of, system.report
                 found = _was_open(journal, thread.stream, work.run, by=system.found_open(thread.stream))
-                if not found or await _recovered(work, definition, thread, clock()):
-                    await drive_run(definition, work, thread, journal, clock, live, kind_of, report)
+                driven = not found or await _recovered(work, definition, thread, clock())
+                if driven and await may_begin(definition, work.run, thread, journal, clock):
+                    await drive_run(definition, work, thread, journal, clock, live, kind_of, report, system.functions)
                 return None
             case NotifySettled() as work:
                 return await notify(work, thread)
@@ -94,7 +98,7 @@ def agent_kind(system: ActorSystem, definitions: dict[str, AgentDefinition[Any, 
         initial_for=lambda stream: ThreadState(stream=stream),
         alarm=AlarmFired,
         commands=THREAD_COMMANDS,
-        version=2,
+        version=3,
         state_type=ThreadState,
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, cast
 
 import msgspec
@@ -38,16 +38,20 @@ from pydantic_core import to_jsonable_python
 
 from ...journal.facts import NOTHING
 from .approval import Granted, Refused, approval_step, ask_people
+from .artifacts import Shortened, shorten
+from .composed import may_ask_people
 from .digests import digest_of
 from .failures import describe, raise_again
-from .options import OPTIONS_KEY, ToolPolicy, policy_of
+from .options import ToolPolicy, policy_of
 from .payload import encode_payload
 from .recorded import Asked, Outcome, Produced
 from .scope import Drive, current_drive
 from .sealing import SEALED, Plain, close_calls, close_result, open_calls, open_result, place_of_result
 from .spoken import ask_aloud
 from .steps import ONCE, AskFirst
+from .stopping import REFUSED
 from .tool_step import ToolStep, enter
+from .used import price
 from .wire import small, unique_call_ids
 
 __all__ = ["BoundStep", "check_tool_name", "gated_tools"]
@@ -56,8 +60,14 @@ __all__ = ["BoundStep", "check_tool_name", "gated_tools"]
 class BoundStep:
     """One operation of pydantic-ai that runs as a step."""
 
-    def __init__(self, operation: DurableOperation[Any, Any, Any]) -> None:
+    def __init__(
+        self,
+        operation: DurableOperation[Any, Any, Any],
+        *,
+        refusal: Callable[[Refused], dict[str, str]] = lambda refused: {"result": refused.text, "kind": "tool_return"},
+    ) -> None:
         self._operation = operation
+        self._refusal = refusal
 
     @property
     def operation(self) -> DurableOperation[Any, Any, Any]:
@@ -87,9 +97,13 @@ class BoundStep:
             with durable_unit_scope(), drive.live.speech(drive.steps.stream, drive.run_id, name) as speech:
                 response = await ask_aloud(speech, lambda: self._operation.handler(params))
             response = unique_call_ids(response, context.messages)
-            return Produced(
-                self._dump_response(response, drive, gated_tools(params.model_request_parameters.function_tools))
-            )
+            price(response)
+            parameters, (_, preparer, repairer) = params.model_request_parameters, drive.control
+            if own and repairer is not None:
+                keep = isinstance(drive.terms.seal, Plain)
+                response = await repairer.repaired(response, parameters, keep_said=keep)
+            hidden = preparer.hidden if own and preparer is not None else ()
+            return Produced(self._dump_response(response, drive, gated_tools((*parameters.function_tools, *hidden))))
 
         tail = drive.tail.encode(context.messages, drive.results) if own else NOTHING
         outcome = await drive.steps.turn(Asked(name, request, body, describe, tail), drive.turn)
@@ -143,8 +157,8 @@ class BoundStep:
             refused = said
 
             async def refuse() -> Produced:
-                text = {"result": refused.text, "kind": "tool_return"}
-                return Produced(msgspec.Raw(msgspec.json.encode(text)), outcome=refused.outcome)
+                said = {**self._refusal(refused), REFUSED: refused.outcome}
+                return Produced(msgspec.Raw(msgspec.json.encode(said)), outcome=refused.outcome)
 
             return await drive.steps.tool(Asked(name, request, refuse, describe, approval=refused.step), ONCE)
 
@@ -160,7 +174,7 @@ class BoundStep:
     ) -> Produced:
         context: RunContext[Any] = params.ctx
         # Work on a copy of the usage, so that what sub-agents use can be recorded, and added again on replay.
-        usage = copy.copy(context.usage)
+        before, usage = copy.copy(context.usage), copy.copy(context.usage)
         step = ToolStep(
             drive.steps, name, check_state=drive.check_state, read_state=drive.read_state, terms=drive.terms
         )
@@ -176,7 +190,11 @@ class BoundStep:
                 raise UserError(f"tool {params.name!r} asks for approval while it runs; give it needs_approval instead")
             raise AskFirst
         result = self._dump(value, f"the result of tool {params.name!r} ({name})")
-        return Produced(result, _usage_since(context.usage, usage), step.writes.state, step.messages, step.schedules)
+        cut = _shortened(drive, name, params, policy, result)
+        # Not since the loop's own count, to which calls beside this one have added meanwhile.
+        used = _usage_since(before, usage)
+        state, messages, schedules = step.writes.state, step.messages, step.schedules
+        return Produced(cut.result, used, state, messages, schedules, artifacts=cut.artifacts)
 
     async def _other(self, drive: Drive, params: Any) -> Any:
         context: RunContext[Any] | None = getattr(params, "run_context", None) or getattr(params, "ctx", None)
@@ -260,7 +278,18 @@ def _jsonable(value: object) -> object:
 
 def gated_tools(tools: Iterable[ToolDefinition]) -> Collection[str]:
     """Return the tools whose calls people may be asked about."""
-    return [tool.name for tool in tools if "needs_approval" in ((tool.metadata or {}).get(OPTIONS_KEY) or {})]
+    return [tool.name for tool in tools if may_ask_people(tool.metadata)]
+
+
+def _shortened(drive: Drive, name: str, params: Any, policy: ToolPolicy, result: msgspec.Raw) -> Shortened:
+    """Return what the model gets of a result; whole is that of another's step, and one that pydantic-ai reads."""
+    limit = policy.result_chars_max or drive.limits.chars_max
+    definition: ToolDefinition | None = getattr(params, "tool_def", None) or getattr(params.tool, "tool_def", None)
+    own = params.ctx.run_id == drive.run_id and "/" not in name
+    if limit is None or not own or (definition is not None and definition.tool_kind):
+        return Shortened(result)
+    place = f"{drive.steps.stream}\0{drive.steps.run}\0{name}"
+    return shorten(result, chars_max=limit, place=place, readable=drive.limits.read_max is not None)
 
 
 def _validated(params: Any, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,19 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-__all__ = ["DEFAULT_ATTEMPTS", "OPTIONS_KEY", "SECONDS_MAX", "NeedsApproval", "ToolPolicy", "policy_of", "tool_options"]
+from .declared import check_function, check_kinds
+
+__all__ = [
+    "DEFAULT_ATTEMPTS",
+    "OPTIONS_KEY",
+    "RESULT_CHARS_MAX",
+    "SECONDS_MAX",
+    "NeedsApproval",
+    "ToolPolicy",
+    "check_result_chars",
+    "policy_of",
+    "tool_options",
+]
 
 DEFAULT_ATTEMPTS = 2
 """How often a tool that raises is tried, all attempts counted, unless its options say otherwise."""
@@ -22,6 +34,12 @@ DELAY_S_MAX = 24 * 3600.0
 APPROVAL_S = 3 * 24 * 3600.0
 APPROVAL_S_MAX = 7 * 24 * 3600.0
 """How long people have for a decision: by default, and at the most."""
+
+RESULT_CHARS_MAX = 4000
+"""How many characters of a result a model gets where results are limited, unless a limit says otherwise."""
+
+_RESULT_CHARS = (256, 1_000_000)
+"""The range of such a limit: there is a note behind what was cut."""
 
 OPTIONS_KEY = "clew"
 
@@ -44,6 +62,7 @@ class ToolPolicy:
     timeout_s: float | None = None
     needs_approval: NeedsApproval = False
     approval_timeout_s: float = APPROVAL_S
+    result_chars_max: int | None = None
 
     def retries(self, error: BaseException) -> bool:
         """Whether a tool that raised this is tried again."""
@@ -79,6 +98,7 @@ def tool_options(
     timeout_s: float | None = None,
     needs_approval: NeedsApproval = False,
     approval_timeout_s: float = APPROVAL_S,
+    result_chars_max: int | None = None,
 ) -> dict[str, Any]:
     """Return tool metadata for a durable tool: `@agent.tool(metadata=tool_options(attempts=1))`.
 
@@ -93,30 +113,56 @@ def tool_options(
       count. Sync code cannot be stopped: what it returns late is dropped.
     - `needs_approval`: the call waits until somebody approves it, at most `approval_timeout_s` seconds (3 days; a week
       at the most), after which it counts as rejected.
+    - `result_chars_max`: of a longer result the model gets the beginning, and the whole is an artifact of the thread;
+      see `ResultCap`, the limit of all the agent's tools, in place of which this one counts.
 
     Raises:
         ValueError, TypeError: an option is out of range; names it.
     """
+    numbers = {"delay_s": delay_s, "factor": factor, "timeout_s": timeout_s, "approval_timeout_s": approval_timeout_s}
+    wholes = {"attempts": attempts, "result_chars_max": result_chars_max}
+    check_kinds("tool_options", {option: (value, float) for option, value in numbers.items()})
+    check_kinds("tool_options", {option: (value, int) for option, value in wholes.items()})
     _check_range("attempts", attempts, 1, ATTEMPTS_MAX)
     _check_range("delay_s", delay_s, 0, DELAY_S_MAX)
     _check_range("factor", factor, 1, 100)
     for option, seconds in (("timeout_s", timeout_s), ("approval_timeout_s", approval_timeout_s)):
         if seconds is not None and not 0 < seconds <= SECONDS_MAX:
             raise ValueError(f"{option} is more than 0 and at most a hundred years, not {seconds}")
-    if not isinstance(cast("object", needs_approval), bool) and not callable(needs_approval):
-        raise TypeError(f"needs_approval is True, False or a function of the arguments, not {needs_approval!r}")
+    if not isinstance(needs_approval, bool):
+        check_function("needs_approval, where it is neither True nor False,", needs_approval)
     options: dict[str, Any] = {"attempts": attempts}
     if delay_s:
         options |= {"delay_s": delay_s, "factor": factor}
     if retry_on is not None:
-        options["retry_on"] = [kind.__name__ for kind in retry_on]
+        options["retry_on"] = _names_of(retry_on)
     if at_most_once:
         options["at_most_once"] = True
     if timeout_s is not None:
         options["timeout_s"] = timeout_s
     if needs_approval is not False:
         options |= {"needs_approval": needs_approval, "approval_timeout_s": min(approval_timeout_s, APPROVAL_S_MAX)}
+    if result_chars_max is not None:
+        check_result_chars("result_chars_max", result_chars_max)
+        options["result_chars_max"] = result_chars_max
     return {OPTIONS_KEY: options}
+
+
+def _names_of(retry_on: Iterable[type[BaseException]]) -> list[str]:
+    kinds = cast("list[object]", list(retry_on) if isinstance(cast("object", retry_on), Iterable) else [retry_on])
+    errors = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseException)]
+    if isinstance(retry_on, type) or len(errors) < len(kinds):
+        raise TypeError(f"retry_on is a list of classes of errors, as [OSError], not {retry_on!r}")
+    return [kind.__name__ for kind in errors]
+
+
+def check_result_chars(option: str, value: int) -> None:
+    """Refuse a limit of a result's length that is out of range.
+
+    Raises:
+        ValueError: names the option.
+    """
+    _check_range(option, value, *_RESULT_CHARS)
 
 
 def _check_range(option: str, value: float, least: float, most: float) -> None:

@@ -124,7 +124,11 @@ class Questions:
         what = f"the arguments of {asked.tool} for approval {place.id}"
         held = cast("dict[str, Any]", msgspec.json.decode(encode_exact(dict(arguments), what=what)))
         is_call = asked.step == approval_step(asked.call)
-        wrong = wrong_arguments(definition.agent, asked.tool, held) if is_call else ("$", "a question has none to edit")
+        wrong = (
+            wrong_arguments(definition.agent, asked.tool, held, call=asked.call)
+            if is_call
+            else ("$", "a question has none to edit")
+        )
         if wrong is not None:
             raise InvalidArguments(
                 thread=place.stream, approval=place.id, tool=asked.tool, path=wrong[0], reason=wrong[1]

@@ -31,6 +31,7 @@ from ...journal.facts import (
 )
 from ..outbox import Outgoing
 from ..schedule import CancelSchedule, SetSchedule
+from ..thread import Artifact
 
 __all__ = [
     "NOT_RECORDED",
@@ -53,8 +54,7 @@ class Produced(NamedTuple):
     """What a body made: its result, what sub-agents used, and what it wrote.
 
     `state` makes the state to set from the one there is (None: left alone); `messages` go to other actors, `schedules`
-    are set or ended. `outcome` is
-    how the approval of the call is settled.
+    are set or ended. `outcome` is how the approval of the call is settled. `artifacts` hold what the result leaves out.
     """
 
     result: msgspec.Raw
@@ -63,6 +63,7 @@ class Produced(NamedTuple):
     messages: tuple[Outgoing, ...] = ()
     schedules: tuple[SetSchedule | CancelSchedule, ...] = ()
     outcome: str = "approved"
+    artifacts: tuple[Artifact, ...] = ()
 
 
 class Asked(NamedTuple):

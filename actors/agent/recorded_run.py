@@ -10,6 +10,7 @@ import msgspec
 from ...journal import RecordedEvent
 from ...journal.facts import RunDeadlineSet, RunStarted, SignalReceived, StateSet, ThreadEvent, ThreadOpened
 from ...projections import Conversation, conversation, project
+from .compaction_brief import Brief, last_brief
 from .recorded import Waits, waits_of
 
 __all__ = ["CATALOG", "RecordedRun", "recorded_run"]
@@ -19,7 +20,10 @@ CATALOG = conversation.catalog
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """What the journal holds of a run: how it was asked for, what was said before, and its own events."""
+    """What the journal holds of a run: how it was asked for, what was said before, and its own events.
+
+    `brief` is the last one of what was said before; `prompts` are those of all runs up to this one.
+    """
 
     stream: str
     owner: str | None
@@ -29,6 +33,8 @@ class RecordedRun:
     state: msgspec.Raw | None
     waits: Waits
     deadline: int | None
+    brief: Brief | None = None
+    prompts: tuple[msgspec.Raw, ...] = ()
 
 
 def recorded_run(stream: str, run: str, events: list[RecordedEvent]) -> RecordedRun:
@@ -50,7 +56,9 @@ def recorded_run(stream: str, run: str, events: list[RecordedEvent]) -> Recorded
                 payloads = {e.id: e.payload for _, e in decoded if isinstance(e, SignalReceived)}
                 waits = waits_of((e for _, e in later), payloads)
                 due = next((e.due for _, e in later if isinstance(e, RunDeadlineSet)), None)
-                return RecordedRun(stream, owner, event, before, later, state, waits, due)
+                prompts = tuple(e.prompt for _, e in decoded[: index + 1] if isinstance(e, RunStarted))
+                brief = last_brief(e for _, e in decoded[:index])
+                return RecordedRun(stream, owner, event, before, later, state, waits, due, brief, prompts)
             case _:
                 pass
     raise LookupError(f"{stream}: there is no run {run!r}")

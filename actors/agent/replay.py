@@ -21,6 +21,7 @@ from ...journal import GENESIS, RecordedEvent, category_of, chain, read_history
 from ...journal.facts import RunCancelled, RunFailed, RunFinished, RunHalted, RunStarted, ThreadEvent
 from ..errors import ReplayDivergence, UnknownKind
 from ..thread import RUN_TIMED_OUT
+from .budget import was_refused
 from .definition import AgentDefinition, register
 from .drive import drive_agent
 from .meaning import same_meaning
@@ -120,12 +121,13 @@ async def _replay_run(
     recorded = recorded_run(stream, started.run, events)
     end = next(((r, e) for r, e in reversed(recorded.events) if isinstance(e, RunFinished | RunFailed)), None)
     cut = next((e for _, e in recorded.events if isinstance(e, RunCancelled | RunHalted)), None)
-    timed_out = end is not None and _timed_out(recorded, end[1])
+    # Nor did the loop decide about a run that never began.
+    not_by_loop = end is not None and (_timed_out(recorded, end[1]) or _refused(recorded, end[1]))
     steps: RunSteps | None = None
     try:
         steps, now = await drive_agent(definition, recorded, None, lambda: 0, resume=False)
     except HistoryEnds as ends:
-        if timed_out:
+        if not_by_loop:
             return ReplayedRun(stream, started.run, "failed", None, None, ())
         if end is not None:
             raise _unrecorded(stream, started.run, end[0], str(ends)) from None
@@ -134,7 +136,7 @@ async def _replay_run(
     rebuilt.update(steps.record.rebuilt)
     if end is None:
         return ReplayedRun(stream, started.run, "interrupted", None, None, tuple(steps.record.replayed))
-    if timed_out:
+    if not_by_loop:
         # The alarm ended it, like a cancel from outside: what the loop was about to say then does not count.
         return ReplayedRun(stream, started.run, "failed", None, None, tuple(steps.record.replayed))
     rebuilt[end[0].sequence] = _compare(stream, end[0], end[1], now)
@@ -145,6 +147,11 @@ def _timed_out(recorded: RecordedRun, end: RunFinished | RunFailed) -> bool:
     """Whether the thread's alarm ended a run, and not its own loop."""
     late = recorded.deadline is not None and end.at >= recorded.deadline
     return late and isinstance(end, RunFailed) and end.error.type == RUN_TIMED_OUT
+
+
+def _refused(recorded: RecordedRun, end: RunFinished | RunFailed) -> bool:
+    """Whether a run ended before it began, for there was no budget left."""
+    return isinstance(end, RunFailed) and was_refused(recorded, end.error.type)
 
 
 def _replayed(stream: str, end: RunFinished | RunFailed, steps: RunSteps) -> ReplayedRun:
@@ -161,6 +168,8 @@ def _compare(
     now = msgspec.structs.replace(now, at=then.at)
     if isinstance(then, RunFinished) and isinstance(now, RunFinished) and same_meaning(then.tail, now.tail):
         now = msgspec.structs.replace(now, tail=then.tail)
+    if isinstance(then, RunFinished) and isinstance(now, RunFinished) and _same_use(then.usage, now.usage):
+        now = msgspec.structs.replace(now, usage=then.usage)
     if type(then) is not type(now):
         fields = [("outcome", _end_text(then), _end_text(now))]
     else:
@@ -177,6 +186,12 @@ def _compare(
                 actual=actual,
             )
     return now
+
+
+def _same_use(then: msgspec.Raw, now: msgspec.Raw) -> bool:
+    """Whether the same was used, where only the end of the run says what it cost: steps of earlier versions do not."""
+    told, again = msgspec.json.decode(then), msgspec.json.decode(now)
+    return "cost" not in again and {key: value for key, value in told.items() if key != "cost"} == again
 
 
 def _unrecorded(stream: str, run: str, end: RecordedEvent, step: str) -> ReplayDivergence:

@@ -7,14 +7,13 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-import msgspec
-
 from ...journal import RecordedEvent
 from ...journal.facts import RunCancelled as RunCancelledFact
 from ...journal.facts import RunFailed as RunFailedFact
 from ...journal.facts import RunFinished, RunParked
 from ...journal.facts import RunHalted as RunHaltedFact
 from ...projections import Follow, Usage
+from ...projections.usage import told_usage
 from ..errors import RunCancelled, RunFailed, RunHalted, SystemClosed, UnknownRun
 from ..reply import Reply, forbid_here
 from ..thread import ThreadState
@@ -28,12 +27,13 @@ __all__ = ["Answer", "Run"]
 
 Out = TypeVar("Out")
 
-_USAGE = msgspec.json.Decoder(Usage)
-
 
 @dataclass(frozen=True)
 class Answer(Generic[Out]):
-    """How a run ended: `stopped` is `"final"`, or `"max_turns"` when it ran out of turns (then `output` is None)."""
+    """How a run ended: `stopped` is `"final"`, or why it took no further turn, as `"max_turns"` or `"budget"`.
+
+    Where it has no answer, `output` is None.
+    """
 
     run: str
     stopped: str
@@ -128,7 +128,7 @@ class Run(Generic[Out]):
         match fact:
             case RunFinished() if fact.run == run:
                 output = cast("Out", decode_output(self._thread.definition.agent, fact.output))
-                return Answer(run, fact.stopped, output, _USAGE.decode(fact.usage))
+                return Answer(run, fact.stopped, output, told_usage(fact.usage))
             case RunFailedFact() if fact.run == run:
                 reason = f"{fact.error.type}: {fact.error.message}"
                 return RunFailed(thread=stream, run=run, reason=reason)

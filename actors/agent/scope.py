@@ -12,7 +12,12 @@ from pydantic_ai.messages import ModelMessage, ModelRequest
 from pydantic_ai.usage import RunUsage
 
 from .approval import ApprovalTerms
+from .artifact_text import NO_LIMITS, ResultLimits
+from .budget import Budget
+from .compaction import Compactor
+from .control import NO_CONTROL, RunControl
 from .digests import RequestDigests
+from .knowledge import Quoted
 from .live_turns import LiveTurns
 from .options import ToolPolicy
 from .steps import ONCE, RunSteps, driving
@@ -49,6 +54,10 @@ class Drive:
         check_state: CheckState | None = None,
         read_state: ReadState = read_plain,
         live: LiveTurns | None = None,
+        compactor: Compactor | None = None,
+        limits: ResultLimits = NO_LIMITS,
+        budget: Budget | None = None,
+        control: RunControl = NO_CONTROL,
     ) -> None:
         self.steps = steps
         self.run_id = run_id
@@ -61,7 +70,13 @@ class Drive:
         self.check_state = check_state
         self.read_state = read_state
         self.live = LiveTurns() if live is None else live
+        self.compactor = compactor
+        self.limits = limits
+        self.budget = budget
+        self.control = control
         self.instructions: str | None = None
+        self.skills: str | None = None
+        self.quoted: Quoted | None = None
         self._stamped: dict[int, ModelMessage] = {}
 
     def restamp(self, messages: Sequence[ModelMessage], run_id: str | None) -> None:

@@ -39,7 +39,8 @@ class Siblings:
     def __init__(self) -> None:
         self._executing: dict[str, str] = {}
         self._under_way: Counter[str] = Counter()
-        self._parked: set[str] = set()
+        self._parked: dict[str, str] = {}
+        """What waits, by where it does: a pause has one name, and is in the step that comes to it."""
         self._cut_off: set[str] = set()
         self.driver: asyncio.Task[Any] | None = None
         self._stirred = asyncio.Event()
@@ -77,18 +78,20 @@ class Siblings:
 
     async def park(self, name: str) -> NoReturn:
         """Wait for what only the journal can bring, so never go on here."""
-        self._parked.add(name)
+        scope = _scope.get()
+        place = name if name.startswith(scope) else f"{scope}{name}"
+        self._parked[place] = name
         self._changed.set()
         self._stirred.set()
         try:
             await asyncio.Event().wait()
         finally:
-            self._parked.discard(name)
+            self._parked.pop(place, None)
         raise AssertionError(f"step {name} went on without what it waits for: a bug of Clew")
 
     def cut_off_all(self) -> None:
         """Note that all that waits is about to be cancelled, and has no answer, whatever it makes of the cancel."""
-        self._cut_off |= self._parked
+        self._cut_off |= self._parked.keys()
 
     def cut_off(self, name: str, error: BaseException) -> None:
         """Note that a wait ended with this error, and has no answer; a cancel of its own step is that step's affair."""
@@ -113,7 +116,7 @@ class Siblings:
                 # Those beside it may not have been asked for yet.
                 await _pass_turns(ASKED_TURNS)
                 if self._quiet():
-                    return tuple(sorted(self._parked))
+                    return tuple(sorted(set(self._parked.values())))
 
     def begin_turn(self) -> None:
         """Forget the failures of the turn before: the loop went on in spite of them."""

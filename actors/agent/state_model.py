@@ -6,26 +6,15 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
 import msgspec
-from pydantic import TypeAdapter, ValidationError
 
 from ...journal import encode_exact
 from ..errors import InvalidState
+from .fitting import Fit, Unfit, fit_for
 from .writes import CheckState
 
 __all__ = ["StateModel", "typed"]
 
 T = TypeVar("T")
-
-_Convert = Callable[[Any], Any]
-
-
-class _Unfit(Exception):
-    """A value does not fit: where, and why."""
-
-    def __init__(self, path: str, reason: str) -> None:
-        self.path = path
-        self.reason = reason
-        super().__init__(path, reason)
 
 
 class StateModel:
@@ -53,7 +42,8 @@ class StateModel:
             raise TypeError(f"state_defaults is a mapping, not {defaults!r}")
         if not (upcast is None or callable(upcast)):
             raise TypeError(f"state_upcast is a function, not {upcast!r}")
-        self._convert = None if type is None else _converter(type)
+        self._convert = None if type is None else fit_for(type, what="the schema of the state")
+        self._is_schema = isinstance(type, dict)
         self._defaults = None if defaults is None else encode_exact(dict(defaults), what="state_defaults")
         self._upcast = upcast
 
@@ -65,6 +55,16 @@ class StateModel:
                 _fit(self._convert, value, thread)
 
         return check
+
+    def typed(self, value: Any, thread: str) -> Any:
+        """Return a state that was read as its type makes of it; as JSON values where the type is none, or a schema.
+
+        Raises:
+            InvalidState: it does not fit; names the path.
+        """
+        if value is None or self._convert is None or self._is_schema:
+            return value
+        return _fit(self._convert, value, thread)
 
     def read(self, stored: msgspec.Raw | None) -> Any:
         """Return a stored state in its present shape, as JSON values; None where there is none."""
@@ -82,58 +82,11 @@ def typed(value: Any, model: type[T], thread: str) -> T:
     Raises:
         InvalidState: it does not fit; names the path.
     """
-    return cast("T", _fit(_converter(model), value, thread))
+    return cast("T", _fit(fit_for(model, what="the schema of the state"), value, thread))
 
 
-def _fit(convert: _Convert, value: Any, thread: str) -> Any:
+def _fit(convert: Fit, value: Any, thread: str) -> Any:
     try:
         return convert(value)
-    except _Unfit as unfit:
+    except Unfit as unfit:
         raise InvalidState(thread=thread, path=unfit.path, reason=unfit.reason) from None
-
-
-def _converter(type_: Any) -> _Convert:
-    if isinstance(type_, dict):
-        return _by_schema(cast("dict[str, Any]", type_))
-    if isinstance(type_, type) and issubclass(cast("type[Any]", type_), msgspec.Struct):
-        return _by_struct(cast("type[msgspec.Struct]", type_))
-    adapter: TypeAdapter[Any] = TypeAdapter(type_)
-
-    def convert(value: Any) -> Any:
-        try:
-            return adapter.validate_json(msgspec.json.encode(value))
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            path = "$" + "".join(f"[{at}]" if isinstance(at, int) else f".{at}" for at in first["loc"])
-            raise _Unfit(path, first["msg"]) from error
-
-    return convert
-
-
-def _by_struct(type_: type[msgspec.Struct]) -> _Convert:
-    def convert(value: Any) -> Any:
-        try:
-            return msgspec.convert(value, type_)
-        except msgspec.ValidationError as error:
-            reason, _, path = str(error).partition(" - at ")
-            raise _Unfit(path.strip("`") or "$", reason) from error
-
-    return convert
-
-
-def _by_schema(schema: dict[str, Any]) -> _Convert:
-    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415  (slow to import, and rare)
-
-    try:
-        Draft202012Validator.check_schema(schema)
-    except SchemaError as error:
-        raise TypeError(f"the schema of the state is no JSON schema: {error.message}") from error
-    validator = cast("Any", Draft202012Validator(schema))
-
-    def convert(value: Any) -> Any:
-        error = next(iter(validator.iter_errors(value)), None)
-        if error is not None:
-            raise _Unfit(error.json_path, error.message)
-        return value
-
-    return convert

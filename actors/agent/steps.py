@@ -27,6 +27,7 @@ from ...journal.facts import NOTHING, ErrorFact, StepCompleted, StepFailed
 from ..clock import Clock
 from ..decider import EventSourcedActor
 from ..errors import ReplayDivergence
+from ..functions import NO_FUNCTIONS
 from ..schedule.action import RunAction
 from ..thread import PAUSE, CompleteStep, FailStep, ThreadCommand
 from .attempt import Attempt
@@ -37,6 +38,7 @@ from .record import Record
 from .recorded import NOT_RECORDED, Answer, Asked, HistoryEnds, Outcome, Produced, StepEvents, Waits
 from .recording import LetGo, Recording, Sink
 from .siblings import Siblings, current_scope
+from .used import UsedSoFar
 
 __all__ = ["ONCE", "AskFirst", "KindOf", "RunSteps", "Sink", "current_steps", "driving"]
 
@@ -89,6 +91,8 @@ class RunSteps:
         self.kind_of: KindOf | None = None
         self.make_run: Callable[[str], RunAction] | None = None
         self.paused: Callable[[], bool] | None = None
+        self.find_artifact: Callable[[str], msgspec.Raw] | None = None
+        self.functions = NO_FUNCTIONS
         self.failures: list[tuple[int, int, str, ErrorFact]] = []
         self.waits = Waits() if waits is None else waits
         self._told: set[str] = set()
@@ -98,6 +102,7 @@ class RunSteps:
         # For what is recorded, never for what is decided.
         self.now = now
         self.siblings = Siblings()
+        self.used = UsedSoFar()
 
     @property
     def replaying(self) -> bool:
@@ -227,6 +232,7 @@ class RunSteps:
         state = None if produced.state is None else produced.state(self.state)
         at, name = self.now(), asked.name
         payloads = [produced.result, *(message.payload for message in produced.messages)]
+        payloads += [artifact.content for artifact in produced.artifacts]
         check_fits(f"what {name} made", *payloads, *(() if state is None else (state,)))
         self.recording.send(
             CompleteStep(
@@ -243,6 +249,7 @@ class RunSteps:
                 asked.approval,
                 produced.outcome,
                 asked.needs,
+                produced.artifacts,
             ),
             f"{self.run}/{name}",
             completes=name,
@@ -250,6 +257,7 @@ class RunSteps:
         if state is not None:
             self.state = state
         done = StepCompleted(self.run, name, asked.request, produced.result, at, asked.tail, produced.usage)
+        self.used.note(done)
         self.record.note_within(name, NOT_RECORDED._replace(settled=done))
         self._pass(name, at)
         return Outcome(produced.result, produced.usage, None, ran=True)
@@ -283,6 +291,7 @@ class RunSteps:
         if isinstance(event, StepFailed):
             self._note_failure(asked.name, event.error, order=sequence)
             return Outcome(NOTHING, NOTHING, event.error, ran=False)
+        self.used.note(event)
         return Outcome(event.result, event.usage, None, ran=False)
 
     def _is_signal(self, error: BaseException) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -15,6 +15,7 @@ import msgspec
 from ...journal import encode_exact, stream_name
 from ...journal.facts import SignalTaken
 from ..errors import SignalTimedOut
+from ..functions import Function
 from ..outbox import Outgoing, message_of
 from ..schedule import CancelSchedule, Overlap, Schedules, SetSchedule, Spec, set_schedule
 from ..thread import AwaitSignal, SendSignal
@@ -225,6 +226,18 @@ class ToolStep(RunNow):
     def schedules(self) -> tuple[SetSchedule | CancelSchedule, ...]:
         """The schedules that this step has set or ended so far."""
         return tuple(self.writes.schedules)
+
+    async def call(self, function: str | Function[..., Any], arguments: Mapping[str, Any] | None = None) -> Any:
+        """Call a function of the application with these arguments, by name: see `ActorSystem(functions=[...])`.
+
+        It is part of this step: when the tool runs again, it is called again. It may use `tool_step` as the tool does.
+
+        Raises:
+            UnknownFunction: none of this name is registered; names those that are.
+            InvalidInput: it does not take these arguments; names the path.
+        """
+        self._steps.check_here()
+        return await self._steps.functions.call(function, {} if arguments is None else arguments)
 
     async def call_agent(self, agent: str, prompt: str, *, timeout_s: float, initial_state: Any = None) -> ChildAnswer:
         """Ask an agent of this system in a thread of its own, and wait for the end of its run: see `agent_as_tool`.

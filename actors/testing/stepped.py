@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from ...journal import Journal
+from ...projections import RowProjection
 from ..clock import Clock
 from ..effects_loop import EffectsLoop, EffectTask
 from ..failure import Failure
@@ -54,6 +55,10 @@ class SteppedSystem(ActorSystem):
         self._host = host
         self._loop = asyncio.get_running_loop()
         super().__init__(journal, clock=clock, **options)
+
+    def _kept(self, given: list[RowProjection[Any, Any]]) -> list[RowProjection[Any, Any]]:
+        """Keep nothing by itself: a runner has threads. What is looked up is folded each time."""
+        return given
 
     def _machinery(self, threads: int, idle_s: float) -> Machinery:
         return Machinery(

@@ -20,6 +20,7 @@ from .commands import (
 )
 from .decide import thread_decider
 from .progress import (
+    Artifact,
     AwaitSignal,
     CompleteStep,
     DoubtStep,
@@ -33,6 +34,7 @@ from .progress import (
     StartStep,
     SuspendRun,
 )
+from .spent import BUDGET_EXCEEDED, Limits, Spent, check_spent, over, spend
 from .state import (
     PAUSE,
     Approval,
@@ -49,11 +51,13 @@ from .state import (
 
 __all__ = [
     "AGENT",
+    "BUDGET_EXCEEDED",
     "CONCURRENT",
     "PAUSE",
     "RUN_TIMED_OUT",
     "AlarmFired",
     "Approval",
+    "Artifact",
     "AwaitSignal",
     "CancelRun",
     "ChangeSchedule",
@@ -66,6 +70,7 @@ __all__ = [
     "FailStep",
     "FinishRun",
     "HaltRun",
+    "Limits",
     "NoteNotified",
     "NotifySettled",
     "PauseRun",
@@ -79,6 +84,7 @@ __all__ = [
     "RunStatus",
     "SendSignal",
     "SettleStep",
+    "Spent",
     "StartChild",
     "StartRun",
     "StartStep",
@@ -88,5 +94,8 @@ __all__ = [
     "Wait",
     "approval_key",
     "check_is_there",
+    "check_spent",
+    "over",
+    "spend",
     "thread_decider",
 ]

@@ -8,6 +8,7 @@ from ...journal.facts import NOTHING, ErrorFact
 from ..outbox import Acknowledge
 from ..schedule import CancelSchedule, PauseSchedule, ResumeSchedule, SetSchedule
 from .progress import Progress
+from .spent import Limits
 
 __all__ = [
     "AlarmFired",
@@ -41,6 +42,7 @@ class StartRun(msgspec.Struct, frozen=True):
 
     `concurrent` says what happens while another run is open: `reject`, `replace` or `queue`. `timeout` bounds the
     run, in ns from its start. `state` is what the synced state begins with in a new thread; null begins with none.
+    With `limits` it is refused in a thread that has used as much.
     """
 
     run: str
@@ -55,6 +57,7 @@ class StartRun(msgspec.Struct, frozen=True):
     timeout: int | None = None
     state: msgspec.Raw = NOTHING
     requester: Requester | None = None
+    limits: Limits | None = None
 
 
 class SettleStep(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ from ...journal.facts import (
     ApprovalRequested,
     ApprovalResolved,
     ApprovalSettled,
+    ArtifactStored,
     ChildEnded,
     ChildStarted,
     MessageDelivered,
@@ -56,6 +57,7 @@ from ..outbox import evolve_outbox
 from ..schedule import evolve as evolve_schedules
 from .changes import ended, settle, wake, with_approval, with_run, with_step, with_wait, without, without_requester
 from .commands import Requester
+from .spent import spend
 from .state import (
     COMPLETED,
     Approval,
@@ -102,7 +104,8 @@ def _requested(thread: ThreadState, event: RunRequested) -> ThreadState:
 def _started(thread: ThreadState, event: RunStarted) -> ThreadState:
     run = RunState(agent=event.agent, status=RunStatus.RUNNING, started_at=event.at)
     left = tuple(queued for queued in thread.queue if queued.run != event.run) if thread.queue else ()
-    return replace(thread, runs={**thread.runs, event.run: run}, open_run=event.run, queue=left)
+    spent = spend(thread.spent, event)
+    return replace(thread, runs={**thread.runs, event.run: run}, open_run=event.run, queue=left, spent=spent)
 
 
 def _deadline_set(thread: ThreadState, event: RunDeadlineSet) -> ThreadState:
@@ -138,7 +141,7 @@ def _resumed(thread: ThreadState, event: RunResumed) -> ThreadState:
 
 
 def _finished(thread: ThreadState, event: RunFinished) -> ThreadState:
-    return ended(thread, event.run, RunStatus.DONE)
+    return ended(replace(thread, spent=spend(thread.spent, event)), event.run, RunStatus.DONE)
 
 
 def _failed(thread: ThreadState, event: RunFailed) -> ThreadState:
@@ -164,7 +167,7 @@ def _step_started(thread: ThreadState, event: StepStarted) -> ThreadState:
 
 
 def _step_completed(thread: ThreadState, event: StepCompleted) -> ThreadState:
-    return with_step(thread, event.run, event.step, COMPLETED)
+    return with_step(replace(thread, spent=spend(thread.spent, event)), event.run, event.step, COMPLETED)
 
 
 def _step_failed(thread: ThreadState, event: StepFailed) -> ThreadState:
@@ -213,6 +216,11 @@ def _approval_settled(thread: ThreadState, event: ApprovalSettled) -> ThreadStat
 
 def _approval_notified(thread: ThreadState, event: ApprovalNotified) -> ThreadState:
     return with_approval(thread, approval_key(event.run, event.step), notified=True)
+
+
+def _artifact_stored(thread: ThreadState, _: ArtifactStored) -> ThreadState:
+    # It is read in the journal; a state with all the long results in it would be no snapshot.
+    return thread
 
 
 def _signal_received(thread: ThreadState, event: SignalReceived) -> ThreadState:
@@ -283,6 +291,7 @@ _EVOLVERS: dict[type[msgspec.Struct], Callable[[ThreadState, Any], ThreadState]]
     ApprovalResolved: _approval_resolved,
     ApprovalSettled: _approval_settled,
     ApprovalNotified: _approval_notified,
+    ArtifactStored: _artifact_stored,
     SignalReceived: _signal_received,
     SignalAwaited: _signal_awaited,
     SignalTaken: _signal_taken,

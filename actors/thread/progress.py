@@ -9,6 +9,7 @@ from ..outbox import Outgoing
 from ..schedule import CancelSchedule, SetSchedule
 
 __all__ = [
+    "Artifact",
     "AwaitSignal",
     "CompleteStep",
     "DoubtStep",
@@ -25,11 +26,18 @@ __all__ = [
 ]
 
 
+class Artifact(msgspec.Struct, frozen=True):
+    """The whole of a result that was too long for the model."""
+
+    id: str
+    content: msgspec.Raw
+
+
 class CompleteStep(msgspec.Struct, frozen=True):
     """Record the result of a step, with the state and schedules it set and the messages it sent, in one append.
 
-    `approval` is the approval that it settles, and `outcome` how. `needs` are steps that it rests on and that were not
-    durable when it began.
+    `artifacts` hold what the result leaves out. `approval` is the approval that it settles, and `outcome` how. `needs`
+    are steps that it rests on and that were not durable when it began.
     """
 
     run: str
@@ -45,6 +53,7 @@ class CompleteStep(msgspec.Struct, frozen=True):
     approval: str | None = None
     outcome: str = "approved"
     needs: tuple[str, ...] = ()
+    artifacts: tuple[Artifact, ...] = ()
 
 
 class FailStep(msgspec.Struct, frozen=True):

@@ -26,6 +26,7 @@ from ...journal.facts import (
     ThreadEvent,
     ThreadOpened,
 )
+from ...projections.usage import tell_usage
 from ..errors import CommandRejected, RunConflict, RunEnded
 from ..outbox import message_of, sent_one
 from .approvals import close_approvals
@@ -34,6 +35,7 @@ from .children import stop_child
 from .commands import CancelRun, EndChild, PauseRun, ResumeRun, StartRun
 from .draft import Draft
 from .progress import RecoverRun, SuspendRun
+from .spent import check_spent
 from .state import COMPLETED, PAUSE, QueuedRun, RunStatus, ThreadState
 
 __all__ = ["cancel", "end_run", "pause", "recover", "resume", "start", "suspend"]
@@ -51,6 +53,8 @@ def start(thread: ThreadState, command: StartRun) -> Sequence[ThreadEvent]:
     check_start(thread, command)
     if command.run in thread.runs or any(queued.run == command.run for queued in thread.queue):
         return ()
+    if command.limits is not None:
+        check_spent(thread.stream, thread.spent, command.limits, command.at)
     draft = Draft(thread)
     if not thread.opened:
         draft.add(ThreadOpened(command.owner, command.title, command.at))
@@ -198,15 +202,23 @@ def _tell_requester(
     asked = thread.requesters.get(event.run)
     if asked is None:
         return ()
-    output, error, usage = NOTHING, None, NOTHING
+    # What a run used that ended without an answer was paid for too.
+    used = tell_usage(thread.spent.run) if event.run == thread.open_run else NOTHING
+    output, error, usage = NOTHING, None, used
     match event:
         case RunFinished():
             status, output, usage = "done", event.output, event.usage
-            if event.stopped == "max_turns":
-                status, error = "failed", ErrorFact("MaxTurns", "it took all the turns it may take without an answer")
+            if event.stopped != "final":
+                status, error = "failed", _without_answer(event.stopped)
         case RunFailed():
             status, error = "failed", event.error
         case RunCancelled():
             status, error = "cancelled", ErrorFact("RunCancelled", event.reason)
     told = EndChild(asked.run, asked.step, status, output, error, usage, at)
     return (sent_one(f"{event.run}/end", message_of(asked.thread, "child_ended", told), at),)
+
+
+def _without_answer(stopped: str) -> ErrorFact:
+    if stopped == "max_turns":
+        return ErrorFact("MaxTurns", "it took all the turns it may take without an answer")
+    return ErrorFact("RunStopped", f"it stopped before it had an answer: {stopped}")

@@ -12,6 +12,7 @@ from ..outbox import Outbox, deliveries
 from ..schedule import Schedules
 from ..schedule import due as schedules_due
 from .commands import Requester
+from .spent import Spent
 
 __all__ = [
     "COMPLETED",
@@ -170,6 +171,7 @@ class ThreadState(msgspec.Struct, frozen=True):
     children: dict[str, Child] = {}
     outbox: Outbox = Outbox()
     schedules: Schedules = Schedules()
+    spent: Spent = Spent()
 
 
 class DriveRun(msgspec.Struct, frozen=True):

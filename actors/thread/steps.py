@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from ...journal.facts import (
     NOTHING,
+    ArtifactStored,
     ErrorFact,
     StateSet,
     StepCompleted,
@@ -47,6 +48,7 @@ def complete(thread: ThreadState, run: RunState, command: CompleteStep) -> Seque
     events: list[ThreadEvent] = []
     if command.state is not None:
         events.append(StateSet(command.run, command.step, command.state))
+    events += [ArtifactStored(command.run, command.step, a.id, a.content, command.at) for a in command.artifacts]
     events.append(
         StepCompleted(
             command.run, command.step, command.request, command.result, command.at, command.tail, command.usage

@@ -22,6 +22,7 @@ from .replay import replay
 from .run import run
 from .show import show
 from .threads import threads
+from .usage import usage
 from .verify import verify
 
 __all__ = ["app", "main"]
@@ -57,6 +58,7 @@ for _name, _command in {
     "approve": approve,
     "reject": reject,
     "threads": threads,
+    "usage": usage,
     "show": show,
     "log": log,
     "replay": replay,

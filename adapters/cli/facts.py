@@ -55,7 +55,7 @@ def words_of(fact: StepCompleted | StepFailed) -> str:
     fields = cast("Json", result)
     if "parts" in fields:
         return ", ".join(_part_text(part) for part in cast("list[Json]", fields["parts"])) or "(nothing)"
-    for key in ("result", "message"):
+    for key in ("result", "message", "brief", "refused"):
         if key in fields:
             return value_text(fields[key])
     return value_text(fields)

@@ -1,6 +1,7 @@
 """The catalog of what the journal can say happened."""
 
 from .approval import ApprovalEvent, ApprovalNotified, ApprovalRequested, ApprovalResolved, ApprovalSettled
+from .artifact import ArtifactEvent, ArtifactStored
 from .child import ChildEnded, ChildEvent, ChildStarted
 from .conversation import THREAD_EVENTS, ThreadEvent
 from .error import NOTHING, ErrorFact
@@ -48,6 +49,8 @@ __all__ = [
     "ApprovalRequested",
     "ApprovalResolved",
     "ApprovalSettled",
+    "ArtifactEvent",
+    "ArtifactStored",
     "ChildEnded",
     "ChildEvent",
     "ChildStarted",

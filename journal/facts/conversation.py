@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .approval import APPROVAL_EVENTS, ApprovalEvent
+from .artifact import ARTIFACT_EVENTS, ArtifactEvent
 from .child import CHILD_EVENTS, ChildEvent
 from .outbox import OUTBOX_EVENTS, OutboxEvent
 from .run import RUN_EVENTS, RunEvent
@@ -38,6 +39,7 @@ ThreadEvent = (
     | RunEvent
     | StepEvent
     | ApprovalEvent
+    | ArtifactEvent
     | SignalEvent
     | ChildEvent
     | OutboxEvent
@@ -58,6 +60,7 @@ THREAD_EVENTS = (
     *RUN_EVENTS,
     *STEP_EVENTS,
     *APPROVAL_EVENTS,
+    *ARTIFACT_EVENTS,
     *SIGNAL_EVENTS,
     *CHILD_EVENTS,
     *OUTBOX_EVENTS,

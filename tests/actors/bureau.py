@@ -13,10 +13,19 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, User
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from clew.actors import ActorSystem, Decider, EventSourcedActor
-from clew.actors.agent import AgentDefinition, Thread, agent_as_tool, define_agent, tool_options, tool_step
+from clew.actors.agent import (
+    AgentDefinition,
+    Compaction,
+    ResultCap,
+    Thread,
+    agent_as_tool,
+    define_agent,
+    tool_options,
+    tool_step,
+)
 from clew.actors.open_mark import OpenMark
 from clew.actors.schedule import after, cron, every
-from clew.actors.testing import VirtualClock, final_turn, invalid_for_provider, tool_call_turn
+from clew.actors.testing import VirtualClock, final_turn, following_model, invalid_for_provider, tool_call_turn
 from clew.journal import MemoryJournal, event, import_history, write_history
 from tests.actors.support import WAIT_S, until
 
@@ -95,6 +104,11 @@ async def change(x: str) -> str:
     return "changed"
 
 
+async def fetch(x: str) -> str:
+    """Fetch a long document."""
+    return f"page {x}. " * 100
+
+
 FAILING: set[str] = set()
 
 
@@ -109,6 +123,14 @@ def told(_: object) -> None:
 
 
 fragile = define_agent("fragile", model=FunctionModel(stuck, model_name="bureau"), recoveries_max=1)
+
+archivist = define_agent(
+    "archivist",
+    model=FunctionModel(respond, model_name="bureau"),
+    tools=[fetch],
+    result_cap=ResultCap(chars_max=256),
+    compaction=Compaction(max_messages=4, model=following_model([final_turn("a brief")], name="brief")),
+)
 
 expert = define_agent("expert", model=FunctionModel(respond, model_name="bureau"))
 
@@ -145,12 +167,15 @@ class Day:
             self.approvals(thread)
             self.time(system, thread)
             self.others(thread)
+            self.archive(system)
         self.doubt()
         self.trouble()
         return self.journal
 
     def open(self) -> ActorSystem:
-        return ActorSystem(self.journal, agents=[bureau, expert, fragile], actors=[COUNTER], clock=self.clock)
+        return ActorSystem(
+            self.journal, agents=[bureau, expert, fragile, archivist], actors=[COUNTER], clock=self.clock
+        )
 
     def thread(self, system: ActorSystem) -> Thread[str]:
         return system.thread(bureau, "desk", owner="ann", title="The desk")
@@ -226,6 +251,12 @@ class Day:
         thread.pause("paused", reason="lunch").get(timeout=WAIT_S)
         thread.resume("paused").get(timeout=WAIT_S)
         thread.cancel("paused").get(timeout=WAIT_S)
+
+    def archive(self, system: ActorSystem) -> None:
+        """A conversation that becomes long, of long documents."""
+        for number in range(4):
+            run = system.thread(archivist, "archive", owner="ann").run(f"fetch {number}", run_id=f"fetched{number}")
+            run.result(timeout_s=WAIT_S)
 
     def doubt(self) -> None:
         """A process dies in a step that may run once."""

@@ -12,7 +12,7 @@ from clew.actors.thread import ThreadState, thread_decider
 from clew.journal import Catalog, MemoryJournal, RecordedEvent, event_type, import_history, read_history, write_history
 from clew.journal.facts import THREAD_EVENTS
 from clew.projections import messages, view_of
-from tests.actors.bureau import Day, bureau, expert, fragile
+from tests.actors.bureau import Day, archivist, bureau, expert, fragile
 
 HISTORIES = sorted((Path(__file__).parents[1] / "histories").glob("threads-*.jsonl"))
 
@@ -27,7 +27,7 @@ def history(request: pytest.FixtureRequest) -> list[RecordedEvent]:
 @pytest.mark.requirement("L-REPLAY-2")
 @pytest.mark.scenario("SER-13")
 def test_every_conversation_replays_to_the_same_digest(history: list[RecordedEvent]) -> None:
-    replayed = replay(history, bureau, expert, fragile)
+    replayed = replay(history, bureau, expert, fragile, archivist)
 
     assert replayed.digests_equal
     assert {run.ended for run in replayed.runs} == {"done", "failed", "cancelled"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -48,6 +49,28 @@ def test_usage_adds_up_over_turns_and_is_kept_with_the_thread() -> None:
     assert (first.usage.requests, first.usage.tool_calls, second.usage.requests) == (2, 1, 1)
     assert view.usage.requests == 3
     assert view.usage.input_tokens == first.usage.input_tokens + second.usage.input_tokens > 0
+
+
+async def test_calls_that_run_beside_each_other_each_count_once() -> None:
+    agent = Agent("test", name="racer")
+    recorded = asyncio.Event()
+
+    @agent.tool_plain
+    async def slow() -> str:
+        await recorded.wait()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        return "slow"
+
+    @agent.tool_plain
+    async def quick() -> str:
+        recorded.set()
+        return "quick"
+
+    with agent_harness(agent, [tool_calls_turn(("s", "slow", {}), ("q", "quick", {})), final_turn("done")]) as harness:
+        answer = await harness.conversation().run("Go")
+
+    assert answer.usage.tool_calls == 2
 
 
 @pytest.mark.requirement("L-RUN-2", "L-LOOP-12")

@@ -84,7 +84,7 @@ def run_in(journal: Journal, agent: AgentDefinition[None, str], run: str = "r") 
     with ActorSystem(journal, agents=[agent]) as system:
         thread = thread_of(system, agent)
         thread.run("Go.", run_id=run).result(timeout_s=WAIT_S)
-        return thread.state()
+        return thread.state_json()
 
 
 def names(journal: Journal) -> list[str]:
@@ -211,7 +211,7 @@ def test_a_state_of_another_type_is_refused_with_its_path_and_the_run_fails(type
         thread = thread_of(system, agent)
         with pytest.raises(RunFailed, match=r"InvalidState.*\$\.n"):
             thread.run("Go.").result(timeout_s=WAIT_S)
-        assert thread.state() == {"n": 1}
+        assert thread.state_json() == {"n": 1}
 
 
 def test_a_change_that_makes_a_state_of_another_type_fails_its_step() -> None:

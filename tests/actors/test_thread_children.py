@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
-from clew.actors.thread import CancelRun, Requester, RunStatus, StartRun, ThreadCommand, ThreadState
+from clew.actors.thread import CancelRun, EndChild, Requester, RunStatus, StartRun, ThreadCommand, ThreadState
 from clew.actors.thread.state import due
 from clew.journal.facts import (
     NOTHING,
@@ -155,3 +156,19 @@ def test_a_child_that_ends_while_its_parent_is_halted_is_there_when_that_goes_on
 def test_the_end_of_what_nobody_waits_for_changes_nothing() -> None:
     assert decide(given(start()), end_child()) == ()
     assert decide(waiting(), end_child(run="r2")) == ()
+
+
+@pytest.mark.parametrize(
+    ("stopped", "error"),
+    [("max_turns", "MaxTurns"), ("stop_condition", "RunStopped"), ("budget", "RunStopped")],
+)
+def test_a_child_that_stops_before_it_has_an_answer_has_none_to_give(stopped: str, error: str) -> None:
+    asked = replace(start(), requester=Requester("thread/parent", "p1", ASK))
+
+    (told, *_) = decide(given(asked), finish(stopped=stopped, output=None))
+
+    assert isinstance(told, MessageSent)
+    ended = msgspec.json.decode(told.payload, type=EndChild)
+    assert ended.status == "failed"
+    assert ended.error is not None
+    assert ended.error.type == error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import msgspec
 import pytest
 
@@ -85,7 +87,7 @@ def test_usage_adds_up_over_the_runs() -> None:
     view = view_of(story.events)
 
     assert [run.usage.input_tokens for run in view.runs] == [30, 0, 30]
-    assert view.usage == Usage(requests=4, tool_calls=2, input_tokens=60, output_tokens=8)
+    assert view.usage == Usage(requests=4, tool_calls=2, input_tokens=60, output_tokens=8, cost_usd=Decimal("0.2"))
 
 
 def test_a_run_that_ended_without_usage_used_nothing() -> None:

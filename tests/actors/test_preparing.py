@@ -1,0 +1,556 @@
+"""Turns that are taken with another model, other messages, other tools or other settings, each for itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from types import NoneType
+from typing import Any
+
+import pytest
+from pydantic_ai import Agent, FunctionToolset, ModelResponse, ModelSettings
+from pydantic_ai.messages import ModelMessage, ModelRequest, ToolReturnPart, UserPromptPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.settings import ToolOrOutput
+from pydantic_ai.toolsets import DynamicToolset
+
+from clew.actors import ActorSystem, ReplayDivergence, RunFailed
+from clew.actors.agent import (
+    AgentDefinition,
+    Compaction,
+    DurableSteps,
+    ResultCap,
+    TurnChange,
+    TurnStart,
+    define_agent,
+    has_tool_call,
+    replay,
+    tool_options,
+)
+from clew.actors.testing import (
+    Script,
+    World,
+    agent_harness,
+    crash_points,
+    final_turn,
+    following_model,
+    invalid_for_provider,
+    scripted_model,
+    tool_call_turn,
+    tool_calls_turn,
+)
+from clew.adapters.encryption import AesGcmSeal
+from clew.journal import MemoryJournal
+from clew.journal.facts import StepCompleted
+from clew.projections import conversation
+from tests.actors.harnesses import City, facts, returned
+from tests.actors.sealed import OLD
+from tests.actors.support import WAIT_S
+
+CALLS: Counter[str] = Counter()
+
+
+def look(at: str = "sea") -> str:
+    CALLS["look"] += 1
+    return f"the {at}"
+
+
+def pay(usd: int = 1) -> str:
+    CALLS["pay"] += 1
+    return f"paid {usd}"
+
+
+@pytest.fixture(autouse=True)
+def _no_calls_yet() -> None:  # pyright: ignore[reportUnusedFunction]
+    CALLS.clear()
+
+
+def always(change: Any) -> Callable[[TurnStart], Any]:
+    """Change each turn in the same way."""
+    return lambda start: change
+
+
+class Seen:
+    """A model that notes what it was asked with, and takes the turn of that number."""
+
+    def __init__(self, *turns: ModelResponse) -> None:
+        self.turns = turns
+        self.tools: list[list[str]] = []
+        self.settings: list[dict[str, Any]] = []
+        self.instructions: list[str | None] = []
+        self.sent: list[list[ModelMessage]] = []
+
+    def __call__(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        self.tools.append([tool.name for tool in info.function_tools])
+        self.settings.append(dict(info.model_settings or {}))
+        self.instructions.append(info.instructions)
+        self.sent.append(messages)
+        return self.turns[len(self.tools) - 1]
+
+    @property
+    def model(self) -> FunctionModel:
+        return FunctionModel(self, model_name="seen")
+
+
+def run_it(definition: AgentDefinition[Any, Any], *prompts: str) -> tuple[list[Any], MemoryJournal]:
+    """Run and replay it; what is replayed calls nothing, and ends as it was recorded."""
+    journal = MemoryJournal()
+    with ActorSystem(journal, agents=[definition]) as system:
+        thread = system.thread(definition, "test")
+        answers = [thread.run(prompt).result(timeout_s=WAIT_S) for prompt in prompts]
+        called = CALLS.copy()
+        assert replay(thread, definition).digests_equal
+        assert called == CALLS
+    return answers, journal
+
+
+def looker(seen: Seen, **options: Any) -> AgentDefinition[None, str]:
+    return define_agent("looker", model=seen.model, instructions="Look.", tools=[look, pay], **options)
+
+
+def bring_your_own(seen: Seen, **options: Any) -> AgentDefinition[None, str]:
+    agent = Agent(seen.model, name="looker", instructions="Look.", tools=[look, pay])
+    return AgentDefinition(agent=agent, **options)
+
+
+@pytest.mark.requirement("L-LOOP-4", "L-LOOP-5")
+@pytest.mark.parametrize("declare", [looker, bring_your_own])
+def test_a_step_number_counts_the_turns_before_and_no_change_is_none(declare: Any) -> None:
+    seen = Seen(tool_call_turn("c1", "look", {}), final_turn("done"), final_turn("again"))
+    starts: list[TurnStart] = []
+
+    def prepare(start: TurnStart) -> dict[str, Any] | None:
+        starts.append(start)
+        return {} if start.step_number else None
+
+    _, unchanged = run_it(declare(seen, prepare_step=prepare), "Go", "Once more")
+    _, plain = run_it(declare(Seen(*seen.turns)), "Go", "Once more")
+
+    assert [start.step_number for start in starts[:3]] == [0, 1, 0]
+    assert [len(start.messages) for start in starts[:3]] == [1, 3, 5]
+    assert (starts[0].model, starts[0].tools) == ("function:seen", ("look", "pay"))
+    assert [start.usage.requests for start in starts[:3]] == [0, 1, 0]
+    assert starts[0].run.thread == "test"
+    assert requests_of(unchanged) == requests_of(plain)
+
+
+def requests_of(journal: MemoryJournal) -> list[Any]:
+    """What is recorded of requests, and the tails."""
+    steps = [e for e in decoded(journal) if isinstance(e, StepCompleted)]
+    return [(step.step, step.request, bytes(step.tail)) for step in steps]
+
+
+def decoded(journal: MemoryJournal) -> list[Any]:
+    return [conversation.catalog.decode(event) for event in journal.read("thread/test")]
+
+
+@pytest.mark.requirement("L-LOOP-4")
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_turn_is_taken_with_another_model(asynchronous: bool) -> None:
+    dear = Seen(tool_call_turn("c1", "look", {}), final_turn("dear"))
+    cheap = Seen(tool_call_turn("c2", "look", {}), final_turn("cheap"))
+
+    def prepare(start: TurnStart) -> TurnChange:
+        return TurnChange(model="cheap" if start.step_number == 1 else None)
+
+    async def later(start: TurnStart) -> TurnChange:
+        return prepare(start)
+
+    models = {"cheap": FunctionModel(cheap, model_name="cheap")}
+    definition = looker(dear, prepare_step=later if asynchronous else prepare, models=models)
+    answers, journal = run_it(definition, "Go")
+
+    assert answers[0].output == "dear"
+    assert (len(dear.tools), len(cheap.tools)) == (2, 1)
+    assert [(step, request.get("model")) for step, request, _ in requests_of(journal) if "llm" in step] == [
+        ("llm:turn:1", "seen"),
+        ("llm:turn:2", "cheap"),
+        ("llm:turn:3", "seen"),
+    ]
+    assert CALLS["look"] == 2
+
+
+def test_a_harness_drives_the_other_models_too() -> None:
+    cheap = Script([final_turn("cheap")])
+    definition = define_agent("looker", model="test", prepare_step=always({"model": "cheap"}))
+    scripted = replace(definition, models={"cheap": scripted_model(cheap)})
+
+    with agent_harness(scripted, []) as harness:
+        assert harness.run("Go").output == "cheap"
+
+    assert (harness.script.calls, cheap.calls) == (0, 1)
+
+
+def test_an_agent_with_durable_steps_of_its_own_chooses_from_their_models() -> None:
+    seen, cheap = Seen(), Seen(final_turn("cheap"))
+    steps = DurableSteps(models={"cheap": cheap.model})
+    agent = Agent(seen.model, name="looker", capabilities=[steps])
+
+    answers, _ = run_it(AgentDefinition(agent=agent, prepare_step=always(TurnChange(model="cheap"))), "Go")
+
+    assert answers[0].output == "cheap"
+    with pytest.raises(ValueError, match=r"brings its own DurableSteps; give the model to that: models="):
+        AgentDefinition(agent=agent, models={"other": cheap.model})
+
+
+def test_an_unknown_model_fails_the_run_and_names_those_there_are() -> None:
+    definition = looker(Seen(), prepare_step=always(TurnChange(model="chaep")), models={"cheap": "test"})
+
+    with agent_harness(definition, []) as harness, pytest.raises(RunFailed, match=r"no model 'chaep'; .* 'cheap'"):
+        harness.run("Go")
+
+    assert harness.script.calls == 0
+
+
+@pytest.mark.requirement("L-LOOP-4")
+def test_messages_are_other_ones_for_one_turn_and_the_history_stays_whole() -> None:
+    seen = Seen(final_turn("one"), final_turn("two"), final_turn("three"))
+
+    def last_only(start: TurnStart) -> TurnChange | None:
+        return TurnChange(messages=start.messages[-1:]) if len(start.messages) == 3 else None
+
+    definition = looker(seen, prepare_step=last_only)
+    answers, journal = run_it(definition, "1", "2", "3")
+
+    assert [len(sent) for sent in seen.sent] == [1, 1, 5]
+    assert [answer.output for answer in answers] == ["one", "two", "three"]
+    with ActorSystem(journal, agents=[definition]) as system:
+        assert len(system.thread(definition, "test").messages()) == 6
+
+
+def test_messages_of_ones_own_are_sent_and_not_kept() -> None:
+    seen = Seen(final_turn("yes"), final_turn("no"))
+
+    def hint(start: TurnStart) -> TurnChange | None:
+        if len(start.messages) > 1:
+            return None
+        return TurnChange(messages=[ModelRequest([UserPromptPart("Say yes.")]), *start.messages])
+
+    run_it(looker(seen, prepare_step=hint), "1", "2")
+
+    assert [part.content for part in prompts(seen.sent[0])] == ["Say yes.", "1"]
+    assert [part.content for part in prompts(seen.sent[1])] == ["1", "2"]
+    assert seen.instructions == ["Look.", "Look."]
+
+
+def prompts(messages: list[ModelMessage]) -> list[UserPromptPart]:
+    return [part for message in messages for part in message.parts if isinstance(part, UserPromptPart)]
+
+
+@pytest.mark.parametrize(
+    ("cut", "text"),
+    [
+        (slice(2, None), "the results of 'c1' without the calls"),
+        (slice(0, 2), "do not end with a request"),
+        (slice(0, 0), "do not end with a request"),
+    ],
+)
+def test_messages_that_no_provider_takes_are_refused(cut: slice, text: str) -> None:
+    def tear(start: TurnStart) -> TurnChange | None:
+        return TurnChange(messages=start.messages[cut]) if start.step_number else None
+
+    script = [tool_call_turn("c1", "look", {}), final_turn("never")]
+    with (
+        agent_harness(looker(Seen(), prepare_step=tear), script) as harness,
+        pytest.raises(RunFailed, match=f"prepare_step of agent 'looker': its messages.*{text}"),
+    ):
+        harness.run("Go")
+
+
+def test_a_call_without_its_result_is_refused() -> None:
+    def tear(start: TurnStart) -> TurnChange | None:
+        if not start.step_number:
+            return None
+        return TurnChange(messages=[*start.messages[:-1], ModelRequest([UserPromptPart("Well?")])])
+
+    with (
+        agent_harness(looker(Seen(), prepare_step=tear), [tool_call_turn("c1", "look", {})]) as harness,
+        pytest.raises(RunFailed, match="the calls 'c1' without their results"),
+    ):
+        harness.run("Go")
+
+
+@pytest.mark.requirement("L-LOOP-17")
+@pytest.mark.parametrize("declare", [looker, bring_your_own])
+def test_active_tools_are_all_that_the_model_sees(declare: Any) -> None:
+    seen = Seen(tool_call_turn("c1", "look", {}), final_turn("done"))
+
+    run_it(declare(seen, active_tools=["look"]), "Go")
+
+    assert seen.tools == [["look"], ["look"]]
+
+
+@pytest.mark.requirement("L-LOOP-17")
+def test_active_tools_of_a_turn_are_for_that_turn() -> None:
+    seen = Seen(*(tool_call_turn(f"c{n}", "look", {}) for n in range(3)), final_turn("done"))
+    choices: list[list[str] | None] = [["look"], ["look", "pay"], [], None]
+
+    def prepare(start: TurnStart) -> TurnChange:
+        return TurnChange(active_tools=choices[start.step_number])
+
+    # The third call is of a tool that is not active in its turn.
+    _, journal = run_it(looker(seen, prepare_step=prepare, active_tools=["look"]), "Go")
+
+    assert seen.tools == [["look"], ["look", "pay"], [], ["look"]]
+    assert CALLS["look"] == 2
+    tails = [bytes(step.tail) for step in decoded(journal) if isinstance(step, StepCompleted)]
+    assert not any(b"delta" in tail for tail in tails)
+
+
+@pytest.mark.requirement("L-LOOP-17")
+def test_a_tool_that_is_not_active_is_not_called_though_the_model_asks_for_it() -> None:
+    seen = Seen(
+        tool_calls_turn(("c1", "pay", {"usd": 100}), ("c2", "look", {})),
+        tool_call_turn("c3", "look", {}),
+        final_turn("done"),
+    )
+
+    _, journal = run_it(looker(seen, active_tools=["look"]), "Go")
+
+    assert CALLS == {"look": 2}
+    assert [part.outcome for part in returns(seen.sent[1])] == ["retried", "success"]
+    assert "may not be used now. These may: 'look'" in str(returns(seen.sent[1])[0].content)
+    assert not any(step.startswith("tool:pay") for step, _, _ in requests_of(journal))
+    assert invalid_for_provider(seen.sent[-1]) == []
+
+
+def returns(messages: list[ModelMessage]) -> list[ToolReturnPart]:
+    return [part for message in messages for part in message.parts if isinstance(part, ToolReturnPart)]
+
+
+def test_a_sub_agent_has_its_own_tools_whatever_is_active_around_it() -> None:
+    inner_seen = Seen(tool_call_turn("c1", "pay", {}), final_turn("inner"))
+    inner = Agent(inner_seen.model, name="inner", tools=[pay], capabilities=[DurableSteps()])
+    seen = Seen(tool_call_turn("a", "ask", {}), final_turn("outer"))
+    outer = Agent(seen.model, name="outer", tools=[pay])
+
+    @outer.tool_plain
+    async def ask() -> str:
+        return (await inner.run("?")).output
+
+    answers, _ = run_it(
+        AgentDefinition(agent=outer, active_tools=["ask"], prepare_step=always({"settings": {"seed": 7}})), "Go"
+    )
+
+    assert (answers[0].output, CALLS["pay"]) == ("outer", 1)
+    assert (seen.tools, inner_seen.tools) == ([["ask"], ["ask"]], [["pay"], ["pay"]])
+    assert [settings.get("seed") for settings in seen.settings + inner_seen.settings] == [7, 7, None, None]
+
+
+@pytest.mark.requirement("L-LOOP-17", "L-LOOP-4")
+def test_a_tool_is_forced_in_one_turn() -> None:
+    seen = Seen(tool_call_turn("c1", "look", {}), final_turn("done"))
+
+    def force(start: TurnStart) -> dict[str, Any]:
+        return {"tool_choice": "required"} if start.step_number == 0 else {}
+
+    definition = looker(seen, prepare_step=force, tool_choice="auto")
+    _, journal = run_it(definition, "Go")
+
+    assert [settings.get("tool_choice") for settings in seen.settings] == ["required", "auto"]
+    digests = [request["settings"] for step, request, _ in requests_of(journal) if step.startswith("llm")]
+    assert digests[0] != digests[1]
+
+
+@pytest.mark.requirement("L-LOOP-17")
+@pytest.mark.parametrize("choice", ["auto", "none", ["look"], ToolOrOutput(["look"])])
+def test_a_tool_choice_is_the_agents_in_every_turn(choice: Any) -> None:
+    seen = Seen(tool_call_turn("c1", "look", {}))
+
+    run_it(looker(seen, tool_choice=choice, stop_when=has_tool_call("look")), "Go")
+
+    assert seen.settings == [{"tool_choice": choice}]
+
+
+def test_settings_of_a_turn_are_laid_over_those_of_the_agent() -> None:
+    seen = Seen(tool_call_turn("c1", "look", {}), final_turn("done"))
+
+    def warmer(start: TurnStart) -> TurnChange | None:
+        return None if start.step_number else TurnChange(settings=ModelSettings(temperature=1.0))
+
+    run_it(looker(seen, prepare_step=warmer, settings=ModelSettings(temperature=0.0, seed=1)), "Go")
+
+    assert seen.settings == [{"temperature": 1.0, "seed": 1}, {"temperature": 0.0, "seed": 1}]
+
+
+def test_instructions_of_a_turn_come_behind_those_of_the_agent() -> None:
+    seen = Seen(tool_call_turn("c1", "look", {}), final_turn("done"))
+
+    def hint(start: TurnStart) -> TurnChange | None:
+        return None if start.step_number else TurnChange(instructions="At the sea.")
+
+    run_it(looker(seen, prepare_step=hint), "Go")
+
+    assert seen.instructions == ["Look.\n\nAt the sea.", "Look."]
+
+
+@pytest.mark.requirement("L-LOOP-11")
+def test_a_turn_is_prepared_after_compaction_and_may_undo_it() -> None:
+    seen = Seen(*(final_turn(f"answer {n}") for n in range(4)))
+    starts: list[TurnStart] = []
+    whole: list[ModelMessage] = []
+
+    def prepare(start: TurnStart) -> TurnChange | None:
+        starts.append(start)
+        return TurnChange(messages=[ModelRequest([UserPromptPart("Only this.")])]) if len(starts) == 4 else None
+
+    writer = following_model([final_turn("a brief")])
+    definition = looker(seen, prepare_step=prepare, compaction=Compaction(max_messages=4, model=writer))
+    journal = MemoryJournal()
+    with ActorSystem(journal, agents=[definition]) as system:
+        thread = system.thread(definition, "test")
+        for number in range(4):
+            thread.run(f"question {number}").result(timeout_s=WAIT_S)
+        whole += thread.messages()
+
+    assert "a brief" in str(starts[2].messages[0].parts[0])
+    assert [part.content for part in prompts(seen.sent[3])] == ["Only this."]
+    assert len(whole) == 8
+
+
+def test_other_tools_than_were_recorded_are_a_divergence_that_names_them() -> None:
+    turns = [tool_call_turn("c1", "look", {}), final_turn("done")]
+    one = define_agent("looker", model=following_model(turns), tools=[look, pay], active_tools=["look"])
+    other = replace(one, active_tools=["pay"])
+
+    with ActorSystem("memory:", agents=[one]) as system:
+        thread = system.thread(one, "test")
+        thread.run("Go").result(timeout_s=WAIT_S)
+        with pytest.raises(ReplayDivergence) as diverged:
+            replay(thread, other)
+
+    assert (diverged.value.step, diverged.value.field) == ("llm:turn:1", "request.tools")
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"active_tools": ["lok"]}, "active_tools names lok, and it has no such tool; its tools are look, pay"),
+        ({"active_tools": "look"}, "active_tools is a list of names"),
+        ({"active_tools": 1}, "active_tools is a list of names"),
+        ({"tool_choice": ["lok"], "max_turns": 2}, "tool_choice names lok"),
+        ({"tool_choice": ToolOrOutput(["lok"])}, "tool_choice names lok"),
+        ({"tool_choice": "look"}, "tool_choice is 'auto', 'none', 'required', a list or ToolOrOutput, not 'look'"),
+        ({"tool_choice": "required"}, "never answers; give it stop_when"),
+        ({"tool_choice": ["look"]}, "never answers; give it stop_when"),
+        ({"tool_choice": ToolOrOutput(["look"]), "active_tools": ["pay"]}, "names look, which active_tools leaves out"),
+        ({"prepare_step": "no"}, "prepare_step is a function, not str"),
+        ({"models": ["test"]}, "models is a mapping"),
+        ({"models": {"a b": "test"}}, "a model is named with letters"),
+        ({"models": {"default": "test"}}, "and not 'default'"),
+        ({"models": {"cheap": "nobody:none"}}, "model 'nobody:none' cannot be used"),
+        ({"models": {"cheap": 1}}, "a model is a model, the name of one, or a list of them"),
+        ({"models": {"cheap": []}}, "the list of its models is empty"),
+        ({"active_tools": ["look"], "result_cap": ResultCap()}, "active_tools leaves out read_artifact"),
+    ],
+    ids=str,
+)
+def test_a_wrong_option_is_refused_where_it_is_declared(options: dict[str, Any], text: str) -> None:
+    for declare in (looker, bring_your_own):
+        with pytest.raises((ValueError, TypeError), match=f"agent 'looker'.*{text}"):
+            declare(Seen(), **options)
+
+
+@pytest.mark.parametrize("option", ["active_tools", "tool_choice"])
+def test_tools_that_come_at_run_time_are_looked_for_when_the_turn_begins(option: str) -> None:
+    seen = Seen(tool_call_turn("c1", "look", {}), final_turn("done"))
+
+    def offer(names: list[str]) -> AgentDefinition[None, str]:
+        later = DynamicToolset[None](lambda ctx: FunctionToolset[None]([look], id="inner"), id="later")
+        agent: Agent[None, str] = Agent(seen.model, name="looker", toolsets=[later], deps_type=NoneType)
+        if option == "tool_choice":
+            return AgentDefinition(agent=agent, tool_choice=ToolOrOutput(names))
+        return AgentDefinition(agent=agent, active_tools=names)
+
+    run_it(offer(["look"]), "Go")
+    assert CALLS["look"] == 1
+    with pytest.raises(RunFailed, match=f"{option} names 'lok', which it does not have in this turn; there are 'look'"):
+        run_it(offer(["lok"]), "Go")
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"active_tools": ["lok"]}, "active_tools names 'lok'"),
+        ({"tool_choice": ["pay"], "active_tools": ["look"]}, "tool_choice names 'pay'"),
+        ({"tool_choice": "required", "active_tools": []}, "tool_choice is 'required', and there is no tool"),
+        ({"tools": ["look"]}, "it may change .*, and not 'tools'"),
+        ({"model": 1}, "is the name of one of the agent's models"),
+        ({"active_tools": "look"}, "active_tools is a list of names"),
+        (7, "it returns a TurnChange, a mapping or None, not 7"),
+    ],
+    ids=str,
+)
+def test_a_change_that_makes_no_sense_fails_the_run(change: Any, text: str) -> None:
+    with agent_harness(looker(Seen(), prepare_step=always(change)), []) as harness:
+        with pytest.raises(RunFailed, match=text):
+            harness.run("Go")
+        assert replay(harness.conversation(), harness.definition).digests_equal
+
+    assert harness.script.calls == 0
+
+
+def test_a_function_that_raises_fails_the_run_by_its_name() -> None:
+    def broken(start: TurnStart) -> TurnChange:
+        raise KeyError("what")
+
+    with (
+        agent_harness(looker(Seen(), prepare_step=broken), []) as harness,
+        pytest.raises(RunFailed, match="KeyError: prepare_step: 'what'"),
+    ):
+        harness.run("Go")
+
+
+def test_a_choice_may_name_the_tool_of_a_typed_answer() -> None:
+    seen = Seen(tool_call_turn("c1", "final_result", {"name": "Oslo", "people": 1}))
+    definition = define_agent("looker", model=seen.model, tools=[look], output=City, tool_choice=["final_result"])
+
+    answers, _ = run_it(definition, "Go")
+
+    assert answers[0].output == City(name="Oslo", people=1)
+
+
+def test_what_a_hidden_tool_is_called_with_is_sealed_as_ever() -> None:
+    agent = Agent("test", name="payer", tools=[look])
+
+    @agent.tool_plain(metadata=tool_options(needs_approval=True))
+    def transfer(to: str) -> str:
+        return to
+
+    definition = AgentDefinition(agent=agent, active_tools=["look"], seal=AesGcmSeal({"k": OLD}, current="k"))
+    with agent_harness(definition, [tool_call_turn("c1", "transfer", {"to": "IBAN-77"}), final_turn("no")]) as harness:
+        harness.run("Go")
+
+    assert not any(b"IBAN-77" in event.canonical for event in harness.journal.read("thread/test"))
+    assert facts(harness, StepCompleted)
+    assert returned(harness) != []
+
+
+@pytest.mark.crash
+@pytest.mark.requirement("L-LOOP-4", "L-LOOP-17")
+def test_prepared_turns_are_the_same_wherever_the_run_died_before() -> None:
+    turns = [tool_calls_turn(("c1", "look", {}), ("c2", "look", {"at": "sky"})), tool_call_turn("c3", "pay", {})]
+    turns.append(final_turn("done"))
+
+    def prepare(start: TurnStart) -> TurnChange:
+        if start.step_number == 0:
+            return TurnChange(active_tools=["look"], tool_choice="required")
+        return TurnChange(model="cheap", instructions="Be quick.", settings=ModelSettings(seed=start.usage.requests))
+
+    definition = define_agent(
+        "looker",
+        model=following_model(turns),
+        models={"cheap": following_model(turns, name="cheap")},
+        tools=[look, pay],
+        prepare_step=prepare,
+    )
+
+    async def scenario(world: World) -> str:
+        async with world.open(agents=[definition]) as system:
+            thread = system.thread(definition, "t")
+            answer = await thread.run("Go", run_id="r1")
+            assert replay(thread, definition).digests_equal
+            return answer.output
+
+    assert len(crash_points(scenario).points) > 10
