@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import NoneType
 from typing import Any, cast
 
 from pydantic_ai import Agent, Tool
@@ -22,7 +21,6 @@ from pydantic_ai.toolsets import (
 )
 
 __all__ = [
-    "check_deps",
     "check_distinct",
     "check_function",
     "check_kinds",
@@ -86,18 +84,6 @@ def check_times(what: str, *, run_s: float | None, turn_s: float | None) -> None
     """
     if run_s is not None and turn_s is not None and turn_s > run_s:
         raise ValueError(f"{what}: turn_timeout_s is {turn_s}, but the run as a whole has only run_timeout_s = {run_s}")
-
-
-def check_deps(what: str, agent: Agent[Any, Any], *, given: bool) -> None:
-    """Refuse an agent whose tools are to get dependencies of a type that None is not of, and which gets none.
-
-    Raises:
-        ValueError: names the type.
-    """
-    wanted = cast("object", agent.deps_type)
-    if given or not isinstance(wanted, type) or wanted in (object, NoneType):
-        return
-    raise ValueError(f"{what}: its deps are of type {wanted.__name__}, and it is given none: give deps or deps_for")
 
 
 def tools_of(what: str, tools: Iterable[Tool[Any] | Callable[..., Any]]) -> list[Any]:

@@ -27,7 +27,7 @@ from .budget import Budget
 from .compaction import Compaction, Compactor
 from .control import LoopControl, StopWhen
 from .decision import PendingApproval
-from .declared import check_deps, check_distinct, check_function, check_kinds, check_methods, check_times
+from .declared import check_distinct, check_function, check_kinds, check_methods, check_times
 from .durability import DurableSteps
 from .knowledge import Knowledge, Source, knowledge_of
 from .model_choice import ModelChoice
@@ -171,7 +171,6 @@ class AgentDefinition(Generic[D, Out, State]):
             raise ValueError(f"agent {name!r}: max_turns is at least 1, not {self.max_turns}")
         if self.deps is not None and self.deps_for is not None:
             raise ValueError(f"agent {name!r}: give deps or deps_for, not both")
-        check_deps(f"agent {name!r}", self.agent, given=self.deps is not None or self.deps_for is not None)
         self._check_limits(name)
         model = StateModel(self.state_type, defaults=self.state_defaults, upcast=self.state_upcast)
         object.__setattr__(self, "state_model", model)

@@ -200,4 +200,4 @@ def test_the_thread_counts_what_its_view_shows_over_snapshots(tmp_path: Any) -> 
                 until(lambda: system.live == 0)
                 snapshots = system.kind_of(T).snapshots
                 assert snapshots is not None
-                assert snapshots.find(journal, T) is not None
+                until(lambda found=snapshots: found.find(journal, T) is not None)
