@@ -110,13 +110,8 @@ class DurableSteps(BaseDurabilityCapability[Any]):
             raise RunStopped("budget", ctx.messages, ctx.usage)
         if ctx.run_id == drive.run_id and drive.compactor is not None:
             request_context.messages = list(await drive.compactor.shorten(drive, ctx, request_context.messages))
-        if (
-            ctx.run_id == drive.run_id
-            and preparer is not None
-            and await preparer.prepare(ctx, request_context, drive.steps, self._named)
-        ):
-            # The other model has to become one whose requests are steps, as the first one has.
-            request_context = await super().before_model_request(ctx, request_context)
+        if ctx.run_id == drive.run_id and preparer is not None:
+            await preparer.prepare(ctx, request_context, drive.steps, self._named)
         if ctx.run_id == drive.run_id and drive.quoted is not None:
             request_context.messages = drive.quoted.put_before(request_context.messages, ctx.run_id)
         request_context.messages = valid_for_provider(request_context.messages)

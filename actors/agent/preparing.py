@@ -110,8 +110,8 @@ class Preparer:
 
     async def prepare(
         self, ctx: RunContext[Any], request: ModelRequestContext, steps: RunSteps, models: Mapping[str, Model]
-    ) -> bool:
-        """Prepare the request of a turn; whether another model is to be asked.
+    ) -> None:
+        """Prepare the request of a turn; another model becomes one whose requests are steps when it is asked.
 
         Raises:
             ValueError: the change names a model or a tool that there is not, or messages that cannot be sent.
@@ -132,18 +132,21 @@ class Preparer:
             parameters = request.model_request_parameters
             added = [*(parameters.instruction_parts or ()), InstructionPart(change.instructions, dynamic=True)]
             request.model_request_parameters = dataclasses.replace(parameters, instruction_parts=added)
-        if change.model is None:
-            return False
-        if change.model not in models:
-            raise ValueError(f"{self._who}: there is no model {change.model!r}; its models are {_names(models)}")
-        request.model, request.model_id = models[change.model], change.model
-        return True
+        if change.model is not None:
+            if change.model not in models:
+                raise ValueError(f"{self._who}: there is no model {change.model!r}; its models are {_names(models)}")
+            request.model, request.model_id = models[change.model], change.model
 
     def restrict(self, request: ModelRequestContext) -> None:
-        """Put the settings and the tools of the turn into its request; more than once, where it is asked again.
+        """Put the settings and the tools of the turn into its request; several times, where several models are asked.
 
         Not before, as pydantic-ai makes notes in the history about what comes and goes, and this is for one request.
         """
+        last = request.messages[-1]
+        if isinstance(last, ModelRequest) and last.instructions is None:
+            # One of the user's own, which is to say as much of what is sent as those that pydantic-ai makes.
+            told = InstructionPart.join(request.model_request_parameters.instruction_parts or [])
+            request.messages = [*request.messages[:-1], dataclasses.replace(last, instructions=told)]
         if self._settings:
             request.model_settings = cast("ModelSettings", {**(request.model_settings or {}), **self._settings})
         self.hidden = ()

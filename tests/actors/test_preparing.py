@@ -9,10 +9,13 @@ from types import NoneType
 from typing import Any
 
 import pytest
-from pydantic_ai import Agent, FunctionToolset, ModelResponse, ModelSettings
+from pydantic_ai import Agent, FunctionToolset, ModelResponse, ModelSettings, RunContext, Tool
+from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import ModelMessage, ModelRequest, ToolReturnPart, UserPromptPart
+from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.settings import ToolOrOutput
+from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import DynamicToolset
 
 from clew.actors import ActorSystem, ReplayDivergence, RunFailed
@@ -194,10 +197,33 @@ def test_an_agent_with_durable_steps_of_its_own_chooses_from_their_models() -> N
         AgentDefinition(agent=agent, models={"other": cheap.model})
 
 
-def test_an_unknown_model_fails_the_run_and_names_those_there_are() -> None:
-    definition = looker(Seen(), prepare_step=always(TurnChange(model="chaep")), models={"cheap": "test"})
+def test_hooks_of_others_see_by_which_model_a_turn_was_taken() -> None:
+    seen, cheap = Seen(tool_call_turn("c1", "look", {})), Seen(final_turn("cheap"))
+    asked: list[str | None] = []
 
-    with agent_harness(definition, []) as harness, pytest.raises(RunFailed, match=r"no model 'chaep'; .* 'cheap'"):
+    class Noting(AbstractCapability[Any]):
+        async def after_model_request(
+            self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
+        ) -> ModelResponse:
+            asked.append(request_context.model_id)
+            return response
+
+    agent = Agent(seen.model, name="looker", tools=[look], capabilities=[Noting()])
+
+    def prepare(start: TurnStart) -> dict[str, str]:
+        return {"model": "cheap"} if start.step_number else {}
+
+    run_it(AgentDefinition(agent=agent, prepare_step=prepare, models={"cheap": cheap.model}), "Go")
+
+    assert asked == [None, "cheap"] * 2
+
+
+@pytest.mark.parametrize("name", ["chaep", "clew:model", "test"])
+def test_an_unknown_model_fails_the_run_and_names_those_there_are(name: str) -> None:
+    definition = looker(Seen(), prepare_step=always(TurnChange(model=name)), models={"cheap": "test"})
+    said = f"prepare_step of agent 'looker': there is no model '{name}'; its models are 'cheap'"
+
+    with agent_harness(definition, []) as harness, pytest.raises(RunFailed, match=f"{said}$"):
         harness.run("Go")
 
     assert harness.script.calls == 0
@@ -232,6 +258,21 @@ def test_messages_of_ones_own_are_sent_and_not_kept() -> None:
     assert [part.content for part in prompts(seen.sent[0])] == ["Say yes.", "1"]
     assert [part.content for part in prompts(seen.sent[1])] == ["1", "2"]
     assert seen.instructions == ["Look.", "Look."]
+
+
+def test_instructions_are_part_of_what_is_compared_also_with_messages_of_ones_own() -> None:
+    def only(start: TurnStart) -> TurnChange:
+        return TurnChange(messages=[ModelRequest([UserPromptPart("Go.")])])
+
+    one = define_agent("looker", model="test", instructions="Look.", prepare_step=only)
+    other = define_agent("looker", model="test", instructions="Look away.", prepare_step=only)
+    with agent_harness(one, [final_turn("done")]) as harness:
+        harness.run("Go")
+        assert replay(harness.conversation(), harness.definition).digests_equal
+        with pytest.raises(ReplayDivergence) as diverged:
+            replay(harness.conversation(), replace(other, model=harness.definition.model))
+
+    assert diverged.value.field == "request.instructions"
 
 
 def prompts(messages: list[ModelMessage]) -> list[UserPromptPart]:
@@ -269,6 +310,41 @@ def test_a_call_without_its_result_is_refused() -> None:
         pytest.raises(RunFailed, match="the calls 'c1' without their results"),
     ):
         harness.run("Go")
+
+
+@pytest.mark.parametrize("torn", ["call", "result"])
+def test_what_another_hook_tore_apart_is_not_the_fault_of_a_function_that_leaves_it_so(torn: str) -> None:
+    class Tearing(AbstractCapability[Any]):
+        async def before_model_request(
+            self, ctx: RunContext[Any], request_context: ModelRequestContext
+        ) -> ModelRequestContext:
+            messages = request_context.messages
+            if len(messages) == 3:
+                cut = [messages[0], messages[2]] if torn == "call" else [*messages[:2], ModelRequest([])]
+                request_context.messages = cut
+            return request_context
+
+    def same(start: TurnStart) -> TurnChange:
+        return TurnChange(messages=start.messages)
+
+    seen = Seen(tool_call_turn("c1", "look", {}), final_turn("fine"))
+    agent = Agent(seen.model, name="looker", tools=[look], capabilities=[Tearing()])
+
+    answers, _ = run_it(AgentDefinition(agent=agent, prepare_step=same), "Go")
+
+    assert answers[0].output == "fine"
+
+
+def test_a_tool_that_hides_itself_for_now_may_be_an_active_one() -> None:
+    async def not_yet(ctx: RunContext[Any], tool: ToolDefinition) -> ToolDefinition | None:
+        return tool if ctx.run_step > 1 else None
+
+    seen = Seen(tool_call_turn("c1", "look", {}), final_turn("done"))
+    tools = [look, Tool(pay, prepare=not_yet)]
+
+    run_it(define_agent("looker", model=seen.model, tools=tools, active_tools=["look", "pay"]), "Go")
+
+    assert seen.tools == [["look"], ["look", "pay"]]
 
 
 @pytest.mark.requirement("L-LOOP-17")
@@ -325,14 +401,20 @@ def test_a_sub_agent_has_its_own_tools_whatever_is_active_around_it() -> None:
     seen = Seen(tool_call_turn("a", "ask", {}), final_turn("outer"))
     outer = Agent(seen.model, name="outer", tools=[pay])
 
-    @outer.tool_plain
+    @outer.tool_plain(metadata=tool_options(attempts=1))
     async def ask() -> str:
         return (await inner.run("?")).output
 
-    answers, _ = run_it(
-        AgentDefinition(agent=outer, active_tools=["ask"], prepare_step=always({"settings": {"seed": 7}})), "Go"
-    )
+    prepared: list[int] = []
 
+    def prepare(start: TurnStart) -> dict[str, Any]:
+        prepared.append(start.step_number)
+        return {"settings": {"seed": 7}}
+
+    answers, _ = run_it(AgentDefinition(agent=outer, active_tools=["ask"], prepare_step=prepare), "Go")
+
+    # In the run, and in the replay.
+    assert prepared == [0, 1] * 2
     assert (answers[0].output, CALLS["pay"]) == ("outer", 1)
     assert (seen.tools, inner_seen.tools) == ([["ask"], ["ask"]], [["pay"], ["pay"]])
     assert [settings.get("seed") for settings in seen.settings + inner_seen.settings] == [7, 7, None, None]

@@ -27,6 +27,7 @@ from clew.actors.testing import (
 from clew.adapters.encryption import AesGcmSeal
 from clew.journal.facts import StepCompleted
 from tests.actors.harnesses import City, facts, steps_of
+from tests.actors.schema_server import schema_server
 from tests.actors.sealed import OLD
 from tests.actors.support import WAIT_S, until
 
@@ -270,27 +271,26 @@ def test_calls_of_a_sub_agent_are_its_own_business() -> None:
     async def ask() -> str:
         return (await inner.run("?")).output
 
-    definition = AgentDefinition(agent=outer, repair_tool_call=Repairs())
+    repairs = Repairs()
+    definition = AgentDefinition(agent=outer, repair_tool_call=repairs)
     with agent_harness(definition, [tool_call_turn("c1", "ask", {}), final_turn("outer")]) as harness:
         assert harness.run("Go").output == "outer"
 
-    assert CALLS["pay"] == 1
+    assert (CALLS["pay"], repairs.broken) == (1, [])
 
 
-@pytest.mark.parametrize("schema", [{"$ref": "http://127.0.0.1:9/schema"}, {"minimum": "one"}], ids=str)
+@pytest.mark.parametrize("elsewhere", [True, False])
 def test_a_schema_that_cannot_be_used_fetches_nothing_and_loses_no_turn(
-    schema: dict[str, Any], caplog: pytest.LogCaptureFixture
+    *, elsewhere: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    tool = Tool.from_schema(pay, "pay", "Pay.", {"type": "object", "properties": {"usd": schema}})
-    definition = define_agent("payer", model="test", tools=[tool], repair_tool_call=Repairs())
+    with schema_server() as (url, asked), caplog.at_level(logging.ERROR, "clew"):
+        usd: dict[str, Any] = {"$ref": url} if elsewhere else {"minimum": "one"}
+        tool = Tool.from_schema(pay, "pay", "Pay.", {"type": "object", "properties": {"usd": usd}})
+        definition = define_agent("payer", model="test", tools=[tool], repair_tool_call=Repairs())
+        with agent_harness(definition, [tool_call_turn("c1", "pay", {"usd": 5}), final_turn("done")]) as harness:
+            assert harness.run("Pay.").output == "done"
 
-    with (
-        caplog.at_level(logging.ERROR, "clew"),
-        agent_harness(definition, [tool_call_turn("c1", "pay", {"usd": 5}), final_turn("done")]) as harness,
-    ):
-        assert harness.run("Pay.").output == "done"
-
-    assert CALLS["pay"] == 1
+    assert (CALLS["pay"], asked) == (1, [])
     assert "the schema of tool pay of agent payer cannot be used" in caplog.text
 
 

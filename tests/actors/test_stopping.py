@@ -158,7 +158,7 @@ def test_what_a_sub_agent_calls_does_not_stop_the_run_around_it() -> None:
     )
     outer = Agent("test", name="outer", tools=[finalize])
 
-    @outer.tool_plain
+    @outer.tool_plain(metadata=tool_options(attempts=1))
     async def ask() -> str:
         return (await inner.run("?")).output
 
