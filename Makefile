@@ -50,7 +50,7 @@ $(VENV)/.runtime: pyproject.toml requirements-dev.txt
 
 $(VENV)/.tools: $(VENV)/.runtime
 	@echo "installing the development tools"
-	@$(INSTALL) --editable ".[encryption,mcp,otel,web]" --requirement requirements-dev.txt
+	@$(INSTALL) --editable ".[encryption,mcp,otel,skills,web]" --requirement requirements-dev.txt
 	@mkdir -p .types/clew
 	@for package in journal projections actors adapters examples; do ln -sfn ../../$$package .types/clew/$$package; done
 	@touch $@

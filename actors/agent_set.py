@@ -91,7 +91,6 @@ class AgentSet(Mapping[str, "AgentDefinition[Any, Any]"]):
         attributes = dict[str, object]()
         for scope in (*map(vars, reversed(type(self).__mro__)), vars(self)):
             attributes.update(scope)
-        _check_methods(type(self).__name__, vars(self))
         named = (value for name, value in attributes.items() if not name.startswith("_"))
         return [value for value in named if isinstance(value, Agent | AgentDefinition)]
 
@@ -120,9 +119,10 @@ def agent_set_of(agents: AgentSet | Iterable[object]) -> AgentSet:
     """Return a set of agents as it is, and a list of them as a set.
 
     Raises:
-        TypeError: it is neither.
+        TypeError: it is neither, or a set that was given an attribute which hides a method.
     """
     if isinstance(agents, AgentSet):
+        _check_methods(type(agents).__name__, vars(agents))
         return agents
     if isinstance(agents, type):
         raise TypeError(f"agents is a list of agents or an AgentSet itself, not a class: write {agents.__name__}()")

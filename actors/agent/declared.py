@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, cast
 
 from pydantic_ai import Agent, Tool
+from pydantic_ai.exceptions import UserError
 from pydantic_ai.toolsets import (
     AbstractToolset,
     ApprovalRequiredToolset,
     CombinedToolset,
     DeferredLoadingToolset,
+    DynamicToolset,
     FunctionToolset,
     IncludeReturnSchemasToolset,
     PrefixedToolset,
@@ -25,6 +27,7 @@ __all__ = [
     "check_function",
     "check_kinds",
     "check_methods",
+    "check_recorded",
     "check_times",
     "is_async",
     "tools_of",
@@ -114,6 +117,22 @@ def _name_of(what: str, tool: object) -> str:
     return getattr(tool, "__name__", repr(tool))
 
 
+def check_recorded(toolset: AbstractToolset[Any]) -> None:
+    """Refuse a set of tools of a kind whose calls cannot be recorded: a replay would make them again.
+
+    Raises:
+        UserError: names it.
+    """
+    # By its name, for MCP is an extra.
+    over_mcp = any(kind.__name__ == "MCPToolset" for kind in type(toolset).__mro__)
+    theirs = type(toolset).__module__.partition(".")[0] == "pydantic_ai"
+    if not (over_mcp or theirs or isinstance(toolset, FunctionToolset | DynamicToolset)):
+        raise UserError(
+            f"calls of {toolset.label} would not be recorded, and a replay would make them again; "
+            "make it a FunctionToolset, or give a function that returns it (DynamicToolset)"
+        )
+
+
 def check_distinct(what: str, agent: Agent[Any, Any]) -> None:
     """Refuse tools of one name, as far as names are known before a run.
 
@@ -147,7 +166,8 @@ def _names(toolset: AbstractToolset[Any]) -> Iterator[str]:
         case WrapperToolset() if isinstance(toolset, _SAME_NAMES):
             yield from _names(toolset.wrapped)
         case _:
-            pass
+            # A toolset of ours may say which it will have, whatever the server answers.
+            yield from cast("Iterable[str]", getattr(toolset, "known_names", ()))
 
 
 def _output_names(toolset: AbstractToolset[Any]) -> Iterator[str]:

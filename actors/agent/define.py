@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from types import NoneType
+from types import NoneType, UnionType
 from typing import Any, TypedDict, TypeVar, Unpack, cast
 
 from pydantic_ai import Agent, Tool
 from pydantic_ai.models import Model
 from pydantic_ai.output import OutputSpec
 from pydantic_ai.settings import ModelSettings, ToolChoice
-from typing_extensions import TypeForm
+from pydantic_ai.toolsets import AbstractToolset
 from typing_extensions import TypeVar as TypeVarWithDefault
 
 from .artifacts import ResultCap
@@ -74,11 +74,12 @@ def define_agent(
     model: ModelChoice | Callable[[Mapping[str, str]], ModelChoice],
     instructions: Instructions | None = None,
     tools: Iterable[Tool[D] | Callable[..., Any]] = (),
+    toolsets: Sequence[AbstractToolset[D]] = (),
     output: OutputSpec[Out] | dict[str, Any] = str,
     deps_type: type[D] = NoneType,
     deps: D | None = None,
     deps_for: Callable[[RunNow], D] | None = None,
-    state_type: type[State] | TypeForm[State] | Mapping[str, Any] | None = None,
+    state_type: type[State] | UnionType | Mapping[str, Any] | None = None,
     max_turns: int = 50,
     settings: ModelSettings | None = None,
     on_step_finish: Callable[[StepFinished], None] | None = None,
@@ -88,8 +89,8 @@ def define_agent(
 
     `model` is a pydantic-ai model name, a model, a list of them (where one fails, the next is asked), or a function of
     the environment variables that returns one of these. `output` is a type, or a JSON schema that answers must fit.
-    `tools` are functions or pydantic-ai tools; two of the same name are refused. The other options are those of
-    `AgentDefinition`.
+    `tools` are functions or pydantic-ai tools; two of the same name are refused. `toolsets` are whole sets of them,
+    pydantic-ai's own or with an id. The other options are those of `AgentDefinition`.
 
     Raises:
         ValueError, TypeError: the declaration is wrong; the message says where.
@@ -105,6 +106,7 @@ def define_agent(
             deps_type=deps_type,
             model_settings=settings,
             tools=listed,
+            toolsets=list(toolsets),
         )
     except Exception as error:
         # An unknown model, a provider that is not installed, a key that is missing: pydantic-ai names no agent.

@@ -6,6 +6,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import UnionType
 from typing import Any, Generic, TypeVar, cast
 
 import msgspec
@@ -14,7 +15,6 @@ from pydantic_ai.exceptions import UserError
 from pydantic_ai.models import Model
 from pydantic_ai.settings import ToolChoice
 from pydantic_ai.toolsets import AbstractToolset, FunctionToolset
-from typing_extensions import TypeForm
 from typing_extensions import TypeVar as TypeVarWithDefault
 
 from ...journal import encode_exact
@@ -27,7 +27,7 @@ from .budget import Budget
 from .compaction import Compaction, Compactor
 from .control import LoopControl, StopWhen
 from .decision import PendingApproval
-from .declared import check_distinct, check_function, check_kinds, check_methods, check_times
+from .declared import check_distinct, check_function, check_kinds, check_methods, check_recorded, check_times
 from .durability import DurableSteps
 from .knowledge import Knowledge, Source, knowledge_of
 from .model_choice import ModelChoice
@@ -136,7 +136,7 @@ class AgentDefinition(Generic[D, Out, State]):
     turn_timeout_s: float | None = None
     recoveries_max: int = 5
     initial_state: Any = None
-    state_type: type[State] | TypeForm[State] | Mapping[str, Any] | None = None
+    state_type: type[State] | UnionType | Mapping[str, Any] | None = None
     approvers: Approvers | None = None
     policy_version: str = "1"
     on_settled: OnSettled | None = None
@@ -317,6 +317,7 @@ async def resolve(thunk: InstructionsFunction, run: RunNow) -> str:
 
 
 def _check_names(toolset: AbstractToolset[Any]) -> None:
+    check_recorded(toolset)
     if isinstance(toolset, FunctionToolset):
         for tool in toolset.tools:
             check_tool_name(tool)

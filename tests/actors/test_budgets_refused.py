@@ -16,12 +16,13 @@ from clew.actors.agent import (
 )
 from clew.actors.testing import VirtualClock, crash_points
 from clew.actors.testing.world import World
-from clew.actors.thread import Spent, ThreadState
+from clew.actors.thread import Limits, Spent, ThreadState
 from clew.journal import Journal, MemoryJournal
 from clew.journal.lmdb import LmdbJournal
 from clew.journal.snapshot import SnapshotPolicy
 from clew.projections import Usage
 from tests.actors.paid import calls, desk, paid_answer, refused
+from tests.actors.story import complete, decide, finish, given, start
 from tests.actors.support import WAIT_S, until
 from tests.actors.ticking import at
 
@@ -56,6 +57,29 @@ def test_a_thread_that_has_used_all_is_refused_before_anything_is_recorded(journ
             with pytest.raises(UnknownThread):
                 system.thread(agent, "t", owner="eve").run("?").result(timeout_s=WAIT_S)
             assert system.thread(agent, "other" + str(system.clock()), owner="ann").run("go").result(timeout_s=WAIT_S)
+
+
+@pytest.mark.parametrize(("limits", "spent"), [(Limits(50), 60), (Limits(usd=Decimal("0.5")), Decimal("0.5"))])
+def test_what_only_the_end_of_a_run_tells_is_spent_too(limits: Limits, spent: Any) -> None:
+    turn = {"usage": {"input_tokens": 40}}
+    told = {"requests": 1, "input_tokens": 60, "cost": "0.5"}
+    state = given(start(), complete(result=turn), finish(usage=told))
+
+    with pytest.raises(BudgetExceeded) as caught:
+        decide(state, msgspec.structs.replace(start("r2"), limits=limits))
+
+    assert (caught.value.spent, state.spent.total.tokens) == (spent, 60)
+    # Its first step was counted before, and is not counted twice.
+    assert state.spent.total.requests == 1
+
+
+def test_each_run_counts_by_itself_and_once() -> None:
+    turn, told = {"usage": {"input_tokens": 40}}, {"requests": 1, "input_tokens": 60}
+    commands = [[start(run), complete(run=run, result=turn), finish(run, usage=told)] for run in ("r1", "r2", "r3")]
+
+    state = given(*(command for run in commands for command in run))
+
+    assert (state.spent.run.tokens, state.spent.total.tokens, state.spent.total.requests) == (60, 180, 3)
 
 
 def test_a_budget_in_money_is_exact() -> None:
