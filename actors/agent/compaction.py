@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import msgspec
@@ -38,6 +37,7 @@ from .compaction_text import BRIEF_CHARS_MAX, INSTRUCTIONS, asked_text, brief_te
 from .failures import describe
 from .recorded import Asked, Produced
 from .sealing import Plain
+from .used import price
 from .wire import dump_message, valid_for_provider
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ def _asked_last(older: Sequence[ModelMessage], prompts: Collection[object]) -> l
 
 def _made(response: ModelResponse, parts: int, chars_max: int) -> Made:
     # Priced here, inside the step: a later price list changes nothing about what was recorded.
-    response.usage.cost = _price(response) if response.usage.cost is None else response.usage.cost
+    price(response)
     used = cast("dict[str, Any]", _USAGE.dump_python(response.usage, mode="json"))
     held = msgspec.Raw(msgspec.json.encode({key: value for key, value in used.items() if value}))
     text = (response.text or "").strip()
@@ -235,14 +235,6 @@ def _made(response: ModelResponse, parts: int, chars_max: int) -> Made:
     if len(text) > chars_max:
         return Made(parts, refused=f"it has {len(text)} characters, for {chars_max}", usage=held)
     return Made(parts, text, usage=held)
-
-
-def _price(response: ModelResponse) -> Decimal | None:
-    try:
-        return response.cost().total_price if response.model_name else None
-    except (LookupError, ValueError):
-        # The price list does not know the model, or the provider told no usage.
-        return None
 
 
 def _used(result: msgspec.Raw) -> RunUsage:

@@ -87,7 +87,10 @@ class StateSet(msgspec.Struct, frozen=True):
 
 @event("run.finished", version=1)
 class RunFinished(msgspec.Struct, frozen=True):
-    """A run ended: `stopped` says why (`final` or `max_turns`), `output` is its answer, `tail` what was said last."""
+    """How a run ended: `output` is its answer, `tail` what was said last.
+
+    `stopped` says why: `final`, `max_turns`, `stop_condition` or `budget`; only a `final` one has an answer.
+    """
 
     run: str
     stopped: str

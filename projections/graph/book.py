@@ -92,10 +92,10 @@ class Book:
         id_ = name_id(normal(name))
         entity = f"{id_}/{scope_id(scope)}"
         mention = f"n/{self._of}/{entity}/{self._source.sequence:016d}"
-        if self._rows.get(mention) is not None:
+        found = self._rows.get(mention)
+        if isinstance(found, MentionRow):
             # Named before by this source: what kind of thing it is may be new.
-            found = self._rows.get(mention)
-            if isinstance(found, MentionRow) and type_ and not found.type:
+            if type_ and not found.type:
                 self._rows.set(mention, MentionRow(found.name, shown(type_)))
                 self._describe(entity, scope)
             return id_

@@ -28,7 +28,6 @@ def test_every_event_of_a_memory_is_in_the_history() -> None:
     assert {event.type for event in read_history(HISTORY)} == {event_type(kind) for kind in MEMORY_EVENTS}
 
 
-@pytest.mark.scenario("SER-13")
 def test_a_memory_folds_into_what_it_was(journal: MemoryJournal) -> None:
     state, decider = MemoryState(stream="memory/ann"), memory_decider(MemoryLimits())
     for recorded in journal.read("memory/ann"):

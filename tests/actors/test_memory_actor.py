@@ -104,7 +104,6 @@ def kind_of(learner: Learner, **limits: int) -> MemoryKind:
     return memory_kind(learner, lambda: 7, limits=MemoryLimits(**limits))
 
 
-@pytest.mark.requirement("L-GRAPH-5", "L-EPI-3")
 def test_a_run_teaches_once_however_often_it_is_told_of(tmp_path: Path) -> None:
     scholar = Scholar()
     kind = kind_of(scholar)
@@ -121,7 +120,6 @@ def test_a_run_teaches_once_however_often_it_is_told_of(tmp_path: Path) -> None:
         assert sorted(names(system.journal)) == ["episode_told", "facts_learned", "run_observed"]
 
 
-@pytest.mark.requirement("L-GRAPH-7")
 def test_what_cannot_be_learned_is_said_once_and_harms_nothing_else() -> None:
     scholar = Scholar()
     scholar.fails = lambda what: OSError("no model") if what.startswith("extract") else None
